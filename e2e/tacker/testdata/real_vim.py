@@ -163,9 +163,10 @@ def of_cnf(vim_id):
     by_id = {"vimId": vim_id, "vimType": "ETSINFV.KUBERNETES.V_1"}
     given = vim_utils.get_vim(user("tenant"), vim_id).to_dict()
     whole = {key: given[key] for key in ("vimType", "interfaceInfo", "accessInfo")}
-    schema = validator.SolSchemaValidator(vnflcm_v2.InstantiateVnfRequest_V200)
+    instantiation = validator.SolSchemaValidator(vnflcm_v2.InstantiateVnfRequest_V200)
     for each in (by_id, whole):
-        schema.validate({"flavourId": "simple", "vimConnectionInfo": {"cluster": each}})
+        instantiation.validate({"flavourId": "simple", "vimConnectionInfo": {"cluster": each}})
+    validator.SolSchemaValidator(vnflcm_v2.VnfInfoModificationRequest_V200).validate({"vimConnectionInfo": {"cluster": whole}})
     try:
         vim_utils.get_vim(user("another"), vim_id)
         raise AssertionError("another project has the VIM")
