@@ -189,6 +189,11 @@ generate: ## Generate code from shared/api/openapi.yaml
 generate-check: generate
 	git diff --exit-code -- '*.gen.go'
 
+.PHONY: docs-pictures
+docs-pictures: build ## Write docs/pictures: the status page in Chromium, and hitchctl, of a real run
+	mkdir -p docs/pictures
+	NODEHITCH_PICTURES=$(CURDIR)/docs/pictures NODEHITCH_LAB=required go test -count=1 -vet=off -run '^TestPictures$$' ./e2e/browser
+
 .PHONY: names
 names: ## Write docs/public-names.txt: every name that others write into scripts, dashboards and VMs
 	go run ./e2e/names docs/public-names.txt
