@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -108,7 +107,7 @@ func (w *world) report(m *loopback.Machine, kernel string) error {
 	return m.Report(context.WithoutCancel(w.t.Context()), s)
 }
 
-// kernelOf is what a converged node reports.
+// clusterParams are of a cluster without storage.
 var clusterParams = map[string]any{"k8s_cluster_installation_param": map[string]any{
 	"script_path": "Scripts/install.sh",
 	"master_node": map[string]any{"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
@@ -124,6 +123,3 @@ func workers(from, n int) *api.Topology {
 	}
 	return t
 }
-
-// shot is where a screenshot of a case is kept.
-func (w *world) shot(name string) string { return filepath.Join(w.Dir, name+".png") }
