@@ -113,11 +113,17 @@ func New(version string) *Metrics {
 	return m
 }
 
-// begin makes the series of counters that alerts read: Prometheus takes a series that appears
+// begin makes the series of counters whose labels have few values: Prometheus takes a series that appears
 // with a 1 for no increase, so that the first of its kind would be missed.
 func (m *Metrics) begin() {
 	for _, reason := range []string{"limit", "source_limit"} {
 		m.rejected.WithLabelValues(reason)
+	}
+	for _, reason := range []string{"idle", "per_caller_limit"} {
+		m.closed.WithLabelValues(reason)
+	}
+	for _, result := range []string{"success", "failure"} {
+		m.handshakes.WithLabelValues(result)
 	}
 	for _, kind := range operationKinds() {
 		for _, phase := range phases {

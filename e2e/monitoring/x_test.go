@@ -1,2 +1,0 @@
-package monitoring
-import (_ "github.com/prometheus/prometheus/promql/parser"; _ "github.com/prometheus/prometheus/model/labels")
