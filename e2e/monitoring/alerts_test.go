@@ -3,7 +3,9 @@ package monitoring
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -64,7 +66,26 @@ func TestAlerts(t *testing.T) {
 	c.Figure("alerts that fired and ended", "%d", len(m.alerts))
 	c.Figure("only by made-up series", "%s", strings.Join(unmade, ", "))
 	c.Figure("in place of the shipped times", "for: %s, windows of %s, %d limits", quickFor, quickWindow, len(limits))
+	s := open(t, p, 2, loopback.Options{}) // those of the faults have ended
+	s.hitchctl("backup", filepath.Join(s.Dir, "nodehitch.tar"))
+	until(t, func() string { return "the age of the backup is scraped" }, func() bool {
+		return len(p.query(fmt.Sprintf(`nodehitch_backup_age_seconds{instance=%q}`, s.target))) > 0
+	})
+	metrics(s)
 	expressions(t, c, p)
+}
+
+// metrics are what promtool accepts as those of a program.
+func metrics(s *site) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://"+s.target+"/metrics", nil)
+	s.must(err)
+	resp, err := http.DefaultClient.Do(r)
+	s.must(err)
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	s.must(err)
+	promtool(s.t, string(text), "check", "metrics")
 }
 
 // fired waits for an alert and runs the command that it names, which shows what is wrong.
@@ -114,14 +135,14 @@ func nodes(t *testing.T, p *prometheus, m *made) {
 	s.fired("NodehitchOperationSlow", "INSTANTIATE")
 	s.fired("NodehitchEnrollmentRefused", "")
 	s.fired("NodehitchRolloutStopped", "Stopped")
-	s.fired("NodehitchDecisionNeeded", s.storage.ServerID)
-	s.fired("NodehitchConditionFalse", s.storage.ServerID)
-	s.fired("NodehitchNodeNotReady", "storage_server")
-	s.fired("NodehitchNodeLost", lost.ServerID)
+	s.fired("NodehitchDecisionNeeded", s.storage.ServerID[:8])
+	s.fired("NodehitchConditionFalse", s.storage.ServerID[:8])
+	s.fired("NodehitchNodeNotReady", s.storage.ServerID[:8])
+	s.fired("NodehitchNodeLost", lost.ServerID[:8])
 	if o := s.Outcome(other, heal); o.State != api.Failed {
 		t.Errorf("the operation is %s", o.State)
 	}
-	s.fired("NodehitchOperationFailed", api.OperationID(other, heal))
+	s.fired("NodehitchOperationFailed", api.OperationID(other[:8], heal))
 
 	s.live(lost)
 	s.must1(s.storage.Converge(t.Context()))
@@ -187,7 +208,7 @@ func restore(t *testing.T, p *prometheus, m *made) {
 func disk(t *testing.T, p *prometheus, m *made) {
 	data := t.TempDir()
 	s := open(t, p, 1, loopback.Options{Settings: map[string]string{"dataDirectory": data},
-		Wrap: []string{"unshare", "--mount", "--propagation", "private", "sh", "-c", `mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"`, data}})
+		Wrap: []string{"unshare", "--mount", "--propagation", "private", "sh", "-c", `mount -t tmpfs -o size=40m,mode=700 tmpfs "$0" && exec "$@"`, data}})
 	seen := filepath.Join("/proc", fmt.Sprint(s.PID()), "root", data)
 	ballast := filepath.Join(seen, "ballast")
 	f, err := os.Create(ballast)
@@ -196,14 +217,13 @@ func disk(t *testing.T, p *prometheus, m *made) {
 		written, err = f.Write(make([]byte, 64<<10))
 	}
 	s.must(f.Close())
-	refused := false
-	for range 500 { // free pages take some
-		if refused = s.put(100_000) != nil; refused {
-			break
-		}
+	err = nil
+	for n := 0; n < 500 && err == nil; n++ { // free pages take some
+		err = s.put(100_000)
 	}
-	if !refused {
-		t.Fatal("the disk is full, and the controller accepts writes")
+	var problem *api.Problem
+	if !errors.As(err, &problem) || problem.Type != api.ProblemUnavailable {
+		t.Fatalf("the disk is full, and a write is answered with %v", err)
 	}
 	s.fired("NodehitchStoreWriteFailing", "")
 	s.must(os.Remove(ballast))
@@ -234,6 +254,8 @@ func connections(t *testing.T, p *prometheus, m *made) {
 		if err != nil {
 			return err
 		}
+		// The connection is kept only if the answer is read to its end.
+		s.must1(io.Copy(io.Discard, resp.Body))
 		s.must(resp.Body.Close())
 		held = append(held, each)
 		return nil
@@ -255,27 +277,30 @@ func connections(t *testing.T, p *prometheus, m *made) {
 func cloud(t *testing.T, p *prometheus, m *made) {
 	fake := openstacktest.Start(t)
 	s := open(t, p, 0, loopback.Options{Settings: map[string]string{"openstack": "{cloud: fake, cloudsFile: " + fake.CloudsFile(t) + ", timeoutSeconds: 5}"}})
-	id := uuid.NewString()
-	fake.Put(openstacktest.Stack{ID: id, Name: "vnf", Status: "CREATE_COMPLETE"})
-	put := func() error {
-		params := fmt.Sprintf(`{"note": %q, "k8s_cluster_installation_param": {"script_path": "Scripts/install.sh",
-			"master_node": {"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
-			"worker_node": {"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"}}}`, uuid.NewString())
-		return client.Done(s.API.PutInstance(t.Context(), uuid.NewString(), nil, api.InstanceSpec{AdditionalParams: []byte(params), StackID: id}))
+	stack, instance := uuid.NewString(), uuid.NewString()
+	fake.Put(openstacktest.Stack{ID: stack, Name: "vnf", Status: "CREATE_COMPLETE"})
+	s.Put(instance, nil)
+	observe := func() error { // an END has to see the stack
+		_, err := client.Read[api.Operation](s.API.PostOperation(t.Context(), instance,
+			api.OperationRequest{Operation: api.Instantiate, StackID: stack, Partial: true}))
+		return err
 	}
-	s.must(put())
-	for _, call := range []string{openstacktest.Login, openstacktest.Stacks, openstacktest.Resources} {
-		fake.Fail(call, openstacktest.Fault{Drop: true})
+	fail := func(f openstacktest.Fault) {
+		for _, call := range []string{openstacktest.Login, openstacktest.Stacks, openstacktest.Resources} {
+			fake.Fail(call, f)
+		}
 	}
+	fail(openstacktest.Fault{Drop: true})
 	until(t, func() string { return "NodehitchCloudNotAnswering fires" }, func() bool {
-		if put() == nil {
+		if observe() == nil {
 			t.Fatal("the cloud is away, and its stack is known")
 		}
 		return len(p.firing("NodehitchCloudNotAnswering", s.target)) > 0
 	})
-	for _, call := range []string{openstacktest.Login, openstacktest.Stacks, openstacktest.Resources} {
-		fake.Fail(call, openstacktest.Fault{})
+	fail(openstacktest.Fault{})
+	var problem *api.Problem
+	if err := observe(); !errors.As(err, &problem) || problem.Type != api.ProblemInvalid { // it has no server
+		t.Errorf("the cloud is back, and the stack is answered with %v", err)
 	}
-	s.must(put())
 	s.over(m, "NodehitchCloudNotAnswering")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +62,10 @@ func open(t *testing.T, p *prometheus, workers int, o loopback.Options) *site {
 		s.live(m)
 	}
 	p.scrape(s.target)
+	// A counter that has counted before the first scrape has not risen.
+	until(t, func() string { return "Prometheus scrapes " + s.target }, func() bool {
+		return len(p.query(fmt.Sprintf(`up{instance=%q} == 1`, s.target))) > 0
+	})
 	return s
 }
 
@@ -175,11 +180,11 @@ func (s *site) hitchctl(args ...string) string {
 // put asks the controller to write so many bytes, and returns what it says.
 func (s *site) put(bytes int) error {
 	id := uuid.NewString()
-	params, err := json.Marshal(map[string]any{"note": string(make([]byte, bytes)), "k8s_cluster_installation_param": map[string]any{
+	params, err := json.Marshal(map[string]any{"note": strings.Repeat("x", bytes), "k8s_cluster_installation_param": map[string]any{
 		"script_path": "Scripts/install.sh", "master_node": map[string]any{"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
 		"worker_node": map[string]any{"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"}}})
 	if err != nil {
 		return err
 	}
-	return client.Done(s.API.PutInstance(s.t.Context(), id, nil, api.InstanceSpec{AdditionalParams: params, Topology: &api.Topology{StackStatus: "CREATE_COMPLETE"}}))
+	return client.Done(s.API.PutInstance(s.t.Context(), id, nil, api.InstanceSpec{AdditionalParams: params}))
 }
