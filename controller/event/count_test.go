@@ -1,7 +1,9 @@
 package event_test
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -62,12 +64,15 @@ func TestTheEndsOfOperationsAreCounted(t *testing.T) {
 	o.State, o.FinishedAt, o.Error = api.Failed, at(time.Minute), api.NewProblem(api.ProblemCancelled, "")
 	w.operation(o)
 	w.expect(c, "HEAL END cancelled", "HEAL END cancelled took 1m0s")
+	// What is not kept is not counted: its events were derived, and then it was rolled back.
+	w.must(w.store.Close())
+	var err error
+	w.store, err = store.Open(store.Options{Path: filepath.Join(w.dir, "store.db"), Key: store.KeySource{File: filepath.Join(w.dir, "seal.key")},
+		Derive: func(t *store.Tx) error { return errors.Join(w.log.Derive(t), errors.New("rolled back")) }})
+	w.must(err)
 	if err := w.store.Update(func(t *store.Tx) error {
-		o.State = api.Completed
-		if err := t.Operations().Put(store.OperationKey(one, 3), o); err != nil {
-			return err
-		}
-		return fmt.Errorf("rolled back")
+		o.State, o.Error = api.Completed, nil
+		return t.Operations().Put(store.OperationKey(one, 3), o)
 	}); err == nil {
 		t.Fatal("not rolled back")
 	}
