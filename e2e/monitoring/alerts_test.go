@@ -120,7 +120,8 @@ func nodes(t *testing.T, p *prometheus, m *made) {
 	s.Put(other, loopback.StorageTopology(absent, uuid.NewString(), 1<<30))
 	heal := s.Operate(other, api.OperationRequest{Operation: api.Instantiate, DeadlineSeconds: 12})
 	// One node rolls the new agent back.
-	version := read[api.AgentRollout](s)(s.API.UpgradeAgents(t.Context(), api.AgentUpgradeRequest{})).Version
+	rollout, err := client.Read[api.AgentRollout](s.API.UpgradeAgents(t.Context(), api.AgentUpgradeRequest{}))
+	s.must(err)
 	rolledBack := func(reason, about string) {
 		t.Helper()
 		config, err := upgraded.Config(t.Context())
@@ -130,7 +131,7 @@ func nodes(t *testing.T, p *prometheus, m *made) {
 		status.AgentUpgrade = &api.AgentUpgrade{ManagedBy: api.ManagedByController, Reason: reason, Version: about}
 		s.must(upgraded.Report(t.Context(), status))
 	}
-	rolledBack(api.UpgradeRolledBack, version)
+	rolledBack(api.UpgradeRolledBack, rollout.Version)
 
 	s.fired("NodehitchOperationSlow", "INSTANTIATE")
 	s.fired("NodehitchEnrollmentRefused", "")
@@ -159,16 +160,6 @@ func nodes(t *testing.T, p *prometheus, m *made) {
 	}
 	if names := p.names(s.target); names != "NodehitchBackupMissing" {
 		t.Errorf("all is well, and these fire: %s", names)
-	}
-}
-
-// read is the answer of a call that must succeed.
-func read[T any](s *site) func(*http.Response, error) *T {
-	return func(resp *http.Response, err error) *T {
-		s.t.Helper()
-		out, err := client.Read[T](resp, err)
-		s.must(err)
-		return out
 	}
 }
 
@@ -234,7 +225,8 @@ func disk(t *testing.T, p *prometheus, m *made) {
 // connections take all places, with a token.
 func connections(t *testing.T, p *prometheus, m *made) {
 	s := open(t, p, 1, loopback.Options{Wrap: []string{"prlimit", "--nofile=160"}})
-	token := read[api.NewToken](s)(s.API.CreateToken(t.Context(), api.TokenRequest{Name: "many", Scope: api.ScopeViewer})).Secret
+	token, err := client.Read[api.NewToken](s.API.CreateToken(t.Context(), api.TokenRequest{Name: "many", Scope: api.ScopeViewer}))
+	s.must(err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(s.Trust().RootCertificate))
 	var held []*http.Client
@@ -249,7 +241,7 @@ func connections(t *testing.T, p *prometheus, m *made) {
 		each := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}}}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v1/agents", nil)
 		s.must(err)
-		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Authorization", "Bearer "+token.Secret)
 		resp, err := each.Do(r)
 		if err != nil {
 			return err
@@ -260,7 +252,6 @@ func connections(t *testing.T, p *prometheus, m *made) {
 		held = append(held, each)
 		return nil
 	}
-	var err error
 	for len(held) < 160 && err == nil {
 		err = dial()
 	}
