@@ -16,7 +16,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
            genisoimage lz4 xz-utils zstd cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
+            docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets

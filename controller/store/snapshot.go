@@ -51,6 +51,18 @@ func (t *Tx) Size() int64 {
 	return file.Size()
 }
 
+// Space is how many bytes of the file hold records, and how many are free: bbolt keeps free pages
+// and what it has reserved for those to come. Of an Update it is zero.
+func (t *Tx) Space() (used, free int64, err error) {
+	file, ok := t.reader.(interface {
+		Space() (used, free int64, err error)
+	})
+	if !ok {
+		return 0, 0, nil
+	}
+	return file.Space()
+}
+
 // destination remembers why it took no more: bbolt keeps only the text of that.
 type destination struct {
 	io.Writer

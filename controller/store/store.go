@@ -32,9 +32,9 @@ type Options struct {
 	// Derive adds to each transaction what follows from what it has changed, as its last step;
 	// nil adds nothing. If it returns an error, none of the transaction is kept.
 	Derive func(*Tx) error
-	// Observe is told how long each transaction took, a writing one with its wait
-	// for other writers and for the disk; it may be nil.
-	Observe func(write bool, took time.Duration)
+	// Observe is told how long each transaction took, a writing one with its wait for other
+	// writers and for the disk, and whether the disk did not take it; it may be nil.
+	Observe func(write bool, took time.Duration, failed bool)
 }
 
 // Store is the open database. It is safe for concurrent use; one process has it
@@ -46,7 +46,7 @@ type Store struct {
 	keys           *keys
 	now            func() time.Time
 	derive         func(*Tx) error
-	observe        func(write bool, took time.Duration)
+	observe        func(write bool, took time.Duration, failed bool)
 	epoch          atomic.Int64
 	outcomeUnknown <-chan struct{}
 	origin         atomic.Pointer[Origin]
@@ -140,7 +140,7 @@ func (s *Store) Epoch() int64 { return s.epoch.Load() }
 
 // View runs fn on one consistent snapshot. Writes in it fail.
 func (s *Store) View(fn func(*Tx) error) error {
-	defer s.observed(false, time.Now())
+	defer s.observed(time.Now(), false, new(bool))
 	defer faultsPanic()()
 	return s.engine.view(func(r reader) error { return fn(&Tx{reader: r, recent: &s.recent}) })
 }
@@ -154,17 +154,20 @@ func (s *Store) View(fn func(*Tx) error) error {
 // wrote, and no request is answered before that is on disk. An fn that changes nothing
 // costs no commit.
 func (s *Store) Update(fn func(*Tx) error) error {
-	defer s.observed(true, time.Now())
+	failed := false
+	defer s.observed(time.Now(), true, &failed)
 	defer faultsPanic()()
 	tx := &Tx{recent: &s.recent}
+	var own error
 	err := s.engine.update(func(w writer) error {
 		tx.reader, tx.writer = w, w
-		if err := fn(tx); err != nil || s.derive == nil {
-			return err
+		if own = fn(tx); own == nil && s.derive != nil {
+			own = s.derive(tx)
 		}
-		return s.derive(tx)
+		return own
 	})
 	if err != nil {
+		failed = own == nil || !errors.Is(err, own)
 		return err
 	}
 	for _, told := range tx.committed {
@@ -173,9 +176,9 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	return nil
 }
 
-func (s *Store) observed(write bool, began time.Time) {
+func (s *Store) observed(began time.Time, write bool, failed *bool) {
 	if s.observe != nil {
-		s.observe(write, time.Since(began))
+		s.observe(write, time.Since(began), *failed)
 	}
 }
 
