@@ -16,7 +16,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
            genisoimage lz4 xz-utils zstd cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
+            chromium docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets
@@ -188,6 +188,11 @@ generate: ## Generate code from shared/api/openapi.yaml
 .PHONY: generate-check
 generate-check: generate
 	git diff --exit-code -- '*.gen.go'
+
+.PHONY: docs-pictures
+docs-pictures: build ## Write docs/pictures: the status page in Chromium, and hitchctl, of a real run
+	mkdir -p docs/pictures
+	NODEHITCH_PICTURES=$(CURDIR)/docs/pictures NODEHITCH_LAB=required go test -count=1 -vet=off -run '^TestPictures$$' ./e2e/browser
 
 .PHONY: names
 names: ## Write docs/public-names.txt: every name that others write into scripts, dashboards and VMs

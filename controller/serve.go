@@ -112,6 +112,15 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 func (s *services) tlsConfig() *tls.Config {
 	c := s.Authority.TLSConfig()
 	c.NextProtos = []string{"http/1.1"}
+	if s.browsers != nil {
+		own := c.GetCertificate
+		c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if known := s.browsers.For(hello); known != nil {
+				return known, nil
+			}
+			return own(hello)
+		}
+	}
 	return c
 }
 

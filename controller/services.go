@@ -15,6 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/ui/certificate"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -27,6 +28,8 @@ type services struct {
 	// clouds is nil if the configuration has none.
 	clouds *openstack.Clouds
 	nova   *attestation.Nova // nil if attestation is token
+	// browsers is nil if they get the certificate that agents get.
+	browsers *certificate.Certificate
 }
 
 // open opens what is on disk and puts the API and the clouds to it. Nothing runs yet;
@@ -35,6 +38,11 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	s := &services{metrics: telemetry.New(version.Version)}
 	s.limiter = newLimiter(log, s.metrics)
 	var err error
+	if u := c.UICertificate; u.Configured() {
+		if s.browsers, err = certificate.Open(certificate.Options{Names: u.Names, File: u.File, Key: u.Key, Now: now, Log: log}); err != nil {
+			return nil, err
+		}
+	}
 	if s.clouds, err = openClouds(c.OpenStack, s.metrics.Cloud, log); err != nil {
 		return nil, err
 	}

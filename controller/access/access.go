@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -30,8 +31,10 @@ const (
 // Service is the tokens in a store.
 type Service struct {
 	Store *store.Store
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Hub is told the id of a token that no longer lets anybody in.
+	Hub *notify.Hub
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Create makes a token. Its secret is in the result and nowhere else.
@@ -101,6 +104,7 @@ func (s *Service) Revoke(_ context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("revoking an API token: %w", err)
 	}
+	s.Hub.Changed(id)
 	s.Log.Info("API token revoked", "event", api.EventTokenRevoked, "token", id, "name", revoked.Name)
 	return nil
 }
@@ -142,20 +146,48 @@ func get(tx *store.Tx, id string) (store.Token, error) {
 // or that a restore made it invalid.
 func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 	id, _, _ := strings.Cut(bearer, ".")
-	var record store.Token
-	err := s.Store.View(func(tx *store.Tx) (err error) {
+	record, err := s.read(id)
+	if err != nil {
+		return api.Token{}, err
+	}
+	// An unknown id and a revoked one have an empty MAC, which equals none.
+	if !hmac.Equal(record.MAC, s.mac(bearer)) {
+		return api.Token{}, errUnknown
+	}
+	return s.inForce(record)
+}
+
+// Find is the token of an id that its owner has verified before: it may have been revoked, or have
+// expired, since. The problems are those of Verify.
+func (s *Service) Find(_ context.Context, id string) (api.Token, error) {
+	record, err := s.read(id)
+	if err != nil {
+		return api.Token{}, err
+	}
+	if record.MAC == nil {
+		return api.Token{}, errUnknown
+	}
+	return s.inForce(record)
+}
+
+var errUnknown = api.NewProblem(api.ProblemUnauthorized, "the API token is unknown or revoked")
+
+// read is the record of an id, the zero record if there is none.
+func (s *Service) read(id string) (record store.Token, err error) {
+	err = s.Store.View(func(tx *store.Tx) (err error) {
 		if id != "" {
 			record, _, err = tx.Tokens().Get(id)
 		}
 		return err
 	})
 	if err != nil {
-		return api.Token{}, fmt.Errorf("reading API tokens: %w", err)
+		return record, fmt.Errorf("reading API tokens: %w", err)
 	}
-	// An unknown id and a revoked one have an empty MAC, which equals none.
-	if !hmac.Equal(record.MAC, s.mac(bearer)) {
-		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, "the API token is unknown or revoked")
-	}
+	return record, nil
+}
+
+// inForce is the token, unless it has expired or a restore made it invalid.
+func (s *Service) inForce(record store.Token) (api.Token, error) {
 	if record.ExpiresAt != nil && !s.Now().Before(*record.ExpiresAt) {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(
 			"the API token %s expired on %s", record.Name, record.ExpiresAt.UTC().Format(time.RFC3339)))

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodehitch/nodehitch/controller/access"
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -38,7 +39,7 @@ func open(t *testing.T) *room {
 			t.Error(err)
 		}
 	})
-	r.Service = &access.Service{Store: s, Now: func() time.Time { return r.now }, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
+	r.Service = &access.Service{Store: s, Hub: new(notify.Hub), Now: func() time.Time { return r.now }, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
 	return r
 }
 

@@ -28,6 +28,8 @@ func (s *Handler) authenticate(op operation) check {
 		schemeBearer:      s.bearer,
 		schemeJoinToken:   s.joinToken,
 		schemeCertificate: s.certificate,
+		schemeSession:     s.session,
+		schemeSignIn:      func(echo.Context, operation) error { return nil }, // the token is in the body
 	}[op.scheme]
 	return func(c echo.Context) error {
 		if err := accept(c, op); err != nil {
@@ -42,11 +44,18 @@ func (s *Handler) authenticate(op operation) check {
 // without its authentication is closed, not open.
 func authenticatedOnly(next StrictHandlerFunc, operation string) StrictHandlerFunc {
 	return func(c echo.Context, request any) (any, error) {
-		if !callOf(c.Request().Context()).authenticated {
-			return nil, errors.New("the route of " + operation + " was registered without authentication")
+		if err := callOf(c.Request().Context()).mustBeAuthenticated(operation); err != nil {
+			return nil, err
 		}
 		return next(c, request)
 	}
+}
+
+func (c *call) mustBeAuthenticated(operation string) error {
+	if !c.authenticated {
+		return errors.New("the route of " + operation + " was registered without authentication")
+	}
+	return nil
 }
 
 // bearer accepts an API token of the scope that the operation needs, and root of
@@ -71,6 +80,19 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 	if !slices.Contains(op.scopes, token.Scope) {
 		return wire.NewProblem(wire.ProblemForbidden, fmt.Sprintf("the token %s has the scope %s; this call needs %s", token.Name, token.Scope, op.needs()))
 	}
+	return nil
+}
+
+// session accepts the cookie of somebody who has signed in to the status page.
+func (s *Handler) session(c echo.Context, _ operation) error {
+	r := c.Request()
+	session, err := s.UI.Authenticate(r)
+	if err != nil {
+		return err
+	}
+	call := callOf(r.Context())
+	call.session, call.who = session, "token "+session.Token.Name
+	connlimit.Authenticated(r.Context(), "token "+session.Token.ID, tokenConnections)
 	return nil
 }
 

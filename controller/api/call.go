@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/nodehitch/nodehitch/controller/event"
+	"github.com/nodehitch/nodehitch/controller/ui"
 )
 
 // call is what is known about the request in hand. It travels in its context.
@@ -20,6 +21,7 @@ type call struct {
 	joinToken     string
 	nodeID        string
 	serial        string
+	session       ui.Session // on the status page
 }
 
 type callKey struct{}

@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/nodehitch/nodehitch/controller/ratelimit"
+	"github.com/nodehitch/nodehitch/controller/ui"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -26,6 +27,7 @@ type Options struct {
 	Files      Files
 	Events     Events
 	Backups    Backups
+	UI         *ui.UI
 	Changes    Changes
 	Metrics    Metrics
 	// Trust is what user_data needs.
@@ -107,6 +109,7 @@ func (s *Handler) routes() error {
 	for id, op := range operations {
 		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limits(id), s.authenticate(op), s.pace(id), checkParameters(op), s.checkBody(op))}
 	}
+	s.statusPage()
 	RegisterHandlersWithOptions(withHead{s.echo}, NewStrictHandler(s, []StrictMiddlewareFunc{authenticatedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	return nil
 }

@@ -53,8 +53,20 @@ func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, c
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)()
-	s.Metrics.PollHeld(+1)
-	defer s.Metrics.PollHeld(-1)
+	ctx, release := s.held(ctx)
+	defer release()
 	return s.Changes.Poll(ctx, key, check)
+}
+
+// held counts a request that is held, until release, and ends its context when the controller shuts
+// down.
+func (s *Handler) held(ctx context.Context) (until context.Context, release func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.draining, cancel)
+	s.Metrics.PollHeld(+1)
+	return ctx, func() {
+		s.Metrics.PollHeld(-1)
+		stop()
+		cancel()
+	}
 }

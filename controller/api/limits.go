@@ -43,6 +43,12 @@ func (s *Handler) limits(operation string) check {
 	case "putFile", "getFile", "getNodeFile", "getAgent", "getBackup":
 		stream = true
 	}
+	return s.bound(hold, stream)
+}
+
+// bound bounds a request that is held for no longer than this; a stream may last for as long as
+// it moves.
+func (s *Handler) bound(hold time.Duration, stream bool) check {
 	return func(c echo.Context) error {
 		control := s.setDeadlines(c, hold)
 		if stream {

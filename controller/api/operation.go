@@ -9,6 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/nodehitch/nodehitch/controller/api/schema"
+	"github.com/nodehitch/nodehitch/controller/ui"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -18,6 +19,12 @@ const (
 	schemeBearer      = "bearer"
 	schemeJoinToken   = "joinToken"
 	schemeCertificate = "clientCertificate"
+)
+
+// The schemes of the status page, which is not in the document.
+const (
+	schemeSession = string(ui.SignedIn)
+	schemeSignIn  = string(ui.SigningIn)
 )
 
 // operation is one operation of the OpenAPI document, ready to be enforced.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/controller/ratelimit"
+	"github.com/nodehitch/nodehitch/controller/ui"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -28,7 +29,8 @@ var retryAfter = map[string]int{
 	wire.ProblemRestoreUnconfirmed: 30,
 }
 
-// answerError answers what a handler returned, as problem details (RFC 9457).
+// answerError answers what a handler returned, as problem details (RFC 9457); the status page has
+// pages for that.
 func (s *Handler) answerError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return // the connection is beyond repair; observe has logged it
@@ -46,10 +48,16 @@ func (s *Handler) answerError(err error, c echo.Context) {
 	if seconds, ok := retryAfter[p.Type]; ok && header.Get("Retry-After") == "" {
 		header.Set("Retry-After", strconv.Itoa(seconds))
 	}
+	p.Instance = c.Request().URL.Path
+	if ui.Below(p.Instance) {
+		if err := s.UI.Refuse(c.Response(), c.Request(), p); err != nil {
+			s.Log.ErrorContext(c.Request().Context(), "an error has no page", "error", err)
+		}
+		return
+	}
 	if p.Status == http.StatusUnauthorized {
 		header.Set("WWW-Authenticate", `Bearer realm="nodehitch"`)
 	}
-	p.Instance = c.Request().URL.Path
 	header.Set("Content-Type", "application/problem+json")
 	c.Response().WriteHeader(p.Status)
 	encoder := json.NewEncoder(c.Response())

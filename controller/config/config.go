@@ -89,6 +89,9 @@ type Config struct {
 	// have failed so that no waiting mends it, in seconds; from 60, an agent's longest
 	// pause between two attempts, to 86400. Default 180.
 	FailureGraceSeconds int `json:"failureGraceSeconds"`
+	// UICertificate is a certificate that browsers know, for the status page. Default: none,
+	// browsers get the certificate that agents get.
+	UICertificate UICertificate `json:"uiCertificate"`
 	// MaxFileBytes is the largest package file that is taken, in bytes. Default
 	// 10737418240 (10 GiB).
 	MaxFileBytes int64 `json:"maxFileBytes"`
@@ -99,6 +102,20 @@ type Config struct {
 	// Attestation is how much of a server's claim to be itself is proven at enrollment.
 	Attestation Attestation `json:"attestation"`
 }
+
+// UICertificate is a certificate that browsers know. Its fields are all set, or none.
+type UICertificate struct {
+	// Names are the DNS names by which browsers reach the controller. No agent may use them.
+	Names []string `json:"names"`
+	// File is the certificate in PEM, and then its intermediates. It is read again when it
+	// changes, as Key is.
+	File string `json:"file"`
+	// Key is the file with its private key in PEM.
+	Key string `json:"key"`
+}
+
+// Configured reports whether there is one.
+func (u UICertificate) Configured() bool { return u.File != "" }
 
 // AgentUpgrade is how the agents of enrolled nodes are upgraded.
 type AgentUpgrade struct {

@@ -36,7 +36,7 @@ func TestTheExampleShowsEveryDefault(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, uncommented)
 	}
 	want := config.Default()
-	want.Names, want.AdvertiseURLs, want.ControllerURLs = []string{}, []string{}, []string{}
+	want.Names, want.AdvertiseURLs, want.ControllerURLs, want.UICertificate.Names = []string{}, []string{}, []string{}, []string{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -138,6 +138,35 @@ func TestHowManyNodesMayBeInFlight(t *testing.T) {
 	}
 	if _, err := config.Load(config.Source{Flags: map[string]string{"agent-upgrade-max-unavailable": "some"}}); err == nil || !strings.Contains(err.Error(), "--agent-upgrade-max-unavailable: ") {
 		t.Errorf("of a flag: %v", err)
+	}
+}
+
+// A name is for browsers or for agents: each of them knows another authority.
+func TestTheNamesOfBrowsersAreNotThoseOfAgents(t *testing.T) {
+	const certificate = "file: /etc/nodehitch/ui.pem, key: /etc/nodehitch/ui.key"
+	for file, want := range map[string]string{
+		"{names: [controller], uiCertificate: {names: [ui.example], " + certificate + "}}":                                 "",
+		"uiCertificate: {names: [ui.example], file: /a.pem}":                                                               "/uiCertificate: has not all of names, file and key",
+		"uiCertificate: {" + certificate + "}":                                                                             "/uiCertificate: has not all of names, file and key",
+		"uiCertificate: {names: [192.0.2.1], " + certificate + "}":                                                         `/uiCertificate/names/0: is "192.0.2.1"; expected a DNS name`,
+		"uiCertificate: {names: ['*.example'], " + certificate + "}":                                                       `/uiCertificate/names/0: is "*.example"; expected a DNS name`,
+		"uiCertificate: {names: [ui.example], file: a.pem, key: /b}":                                                       `/uiCertificate/file: is "a.pem"; expected an absolute path`,
+		"{names: [ui.example], uiCertificate: {names: [a.example, UI.example], " + certificate + "}}":                      `/uiCertificate/names/1: is "UI.example", by which agents reach`,
+		"{names: [x], advertiseUrls: ['https://ui.example:1'], uiCertificate: {names: [ui.example], " + certificate + "}}": `/uiCertificate/names/0: is "ui.example", by which agents reach`,
+		"{names: [x], controllerUrls: ['https://ui.example'], uiCertificate: {names: [ui.example], " + certificate + "}}":  `/uiCertificate/names/0: is "ui.example", by which agents reach`,
+		"uiCertificate: {names: [localhost], " + certificate + "}":                                                         `/uiCertificate/names/0: is "localhost", by which agents reach`,
+	} {
+		_, err := config.Load(config.Source{File: write(t, file)})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := config.Load(config.Source{File: write(t, "uiCertificate: {"+certificate+"}"), Flags: map[string]string{"ui-certificate-names": host}}); err == nil || !strings.Contains(err.Error(), "--ui-certificate-names: is ") {
+		t.Errorf("the host's name, which is the default of names: %v", err)
 	}
 }
 

@@ -62,6 +62,13 @@ func Load(from Source) (Loaded, error) {
 	if err := out.complete(getenv, os.Hostname); err != nil {
 		return Loaded{}, fmt.Errorf("finding the default of names, the machine's host name: %w; set names", err)
 	}
+	for _, f := range out.validateNames() {
+		f.Pointer = from.place(f.Pointer, getenv)
+		faults = append(faults, f)
+	}
+	if err := faults.Err(); err != nil {
+		return Loaded{}, fmt.Errorf("the configuration is not valid:\n%w", err)
+	}
 	return out, nil
 }
 

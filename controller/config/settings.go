@@ -34,7 +34,7 @@ func (s Setting) Variable() string {
 
 // Pointer is the setting's place in the file.
 func (s Setting) Pointer() string {
-	for _, object := range []string{"agent-upgrade", "attestation", "log", "openstack"} {
+	for _, object := range []string{"agent-upgrade", "attestation", "log", "openstack", "ui-certificate"} {
 		if rest, ok := strings.CutPrefix(s.Flag, object+"-"); ok {
 			return string(fault.Root.Key(member(object)).Key(member(rest)))
 		}
@@ -71,6 +71,9 @@ var Settings = []Setting{
 	{"poll-seconds", "how long a long poll is held, in seconds (5 to 300)", integer(func(c *Config, n int64) { c.PollSeconds = int(n) })},
 	{"converge-seconds", "how often agents plan again, in seconds (10 to 86400)", integer(func(c *Config, n int64) { c.ConvergeSeconds = int(n) })},
 	{"failure-grace-seconds", "how long nothing changes before an operation fails that no waiting completes, in seconds (60 to 86400)", integer(func(c *Config, n int64) { c.FailureGraceSeconds = int(n) })},
+	{"ui-certificate-names", "DNS names by which browsers, and no agents, reach the controller, separated by commas", list(func(c *Config) *[]string { return &c.UICertificate.Names })},
+	{"ui-certificate-file", "certificate for these names that browsers know, with its intermediates, PEM", text(func(c *Config) *string { return &c.UICertificate.File })},
+	{"ui-certificate-key", "private key of that certificate, PEM", text(func(c *Config) *string { return &c.UICertificate.Key })},
 	{"max-file-bytes", "largest package file, in bytes", integer(func(c *Config, n int64) { c.MaxFileBytes = n })},
 	{"log-format", "text or json", text(func(c *Config) *string { return &c.Log.Format })},
 	{"log-level", "debug, info, warn or error", text(func(c *Config) *string { return &c.Log.Level })},

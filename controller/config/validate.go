@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -49,6 +50,7 @@ func (c *Config) validate() fault.List {
 	v.between(int64(c.ConvergeSeconds), 10, 86400, "/convergeSeconds")
 	v.between(int64(c.FailureGraceSeconds), int64(api.LongestRetry/time.Second), 86400, "/failureGraceSeconds")
 	v.between(c.MaxFileBytes, 1, 1<<50, "/maxFileBytes")
+	v.uiCertificate(c.UICertificate)
 	v.oneOf(c.Log.Format, "/log/format", "text", "json")
 	v.oneOf(c.Log.Level, "/log/level", "debug", "info", "warn", "error")
 	v.path(c.OpenStack.CloudsFile, "/openstack/cloudsFile", false)
@@ -60,6 +62,24 @@ func (c *Config) validate() fault.List {
 	if c.Attestation.Mode == AttestNova && !c.OpenStack.Configured() {
 		v.fault("/attestation/mode", "is nova, but no cloud is configured; set openstack.cloud or openstack.vimConnectionInfo, "+
 			"or set it to token: then anyone who has the join token can enroll as any server that the topology expects")
+	}
+	return v.faults
+}
+
+// validateNames is the faults of names that have their defaults by now.
+func (c *Config) validateNames() fault.List {
+	var v validation
+	agents := slices.Concat([]string{"localhost"}, c.Names)
+	for _, text := range slices.Concat(c.AdvertiseURLs, c.ControllerURLs) {
+		if u, err := url.Parse(text); err == nil { // it is valid
+			agents = append(agents, u.Hostname())
+		}
+	}
+	for i, name := range c.UICertificate.Names {
+		if slices.ContainsFunc(agents, func(agent string) bool { return strings.EqualFold(agent, name) }) {
+			v.fault(fault.Root.Key("uiCertificate").Key("names").Index(i), "is %q, by which agents reach the controller (names, advertiseUrls, controllerUrls), and they trust the controller's own certificate only; "+
+				"expected a name that only browsers use", name)
+		}
 	}
 	return v.faults
 }
@@ -83,6 +103,19 @@ func (v *validation) address(value string, at fault.At, optional bool) {
 func (v *validation) name(value string, at fault.At) {
 	if _, err := netip.ParseAddr(value); err != nil && (len(value) > 253 || !dnsName.MatchString(value)) {
 		v.fault(at, "is %q; expected a DNS name or an IP address", value)
+	}
+}
+
+func (v *validation) uiCertificate(u UICertificate) {
+	v.path(u.File, "/uiCertificate/file", true)
+	v.path(u.Key, "/uiCertificate/key", true)
+	for i, name := range u.Names {
+		if _, err := netip.ParseAddr(name); err == nil || len(name) > 253 || !dnsName.MatchString(name) {
+			v.fault(fault.Root.Key("uiCertificate").Key("names").Index(i), "is %q; expected a DNS name, because browsers name no address when they connect", name)
+		}
+	}
+	if given := []bool{len(u.Names) > 0, u.File != "", u.Key != ""}; slices.Contains(given, true) && slices.Contains(given, false) {
+		v.fault("/uiCertificate", "has not all of names, file and key; expected all three, or none")
 	}
 }
 

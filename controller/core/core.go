@@ -28,6 +28,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/ui"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -61,6 +62,7 @@ type Core struct {
 	Hub        *notify.Hub
 	Backups    *backup.Service
 	Events     *event.Log
+	UI         *ui.UI
 
 	o Options
 }
@@ -139,7 +141,7 @@ func (c *Core) tie(o Options) error {
 	}
 	c.Files = &files.Service{Store: c.Store, Blobs: c.Blobs, Now: o.Now, Log: o.Log}
 	c.Backups = c.backups(c.Store, c.Blobs)
-	c.Tokens = &access.Service{Store: c.Store, Now: o.Now, Log: o.Log}
+	c.Tokens = &access.Service{Store: c.Store, Hub: c.Hub, Now: o.Now, Log: o.Log}
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
 	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
 	c.LCM = lcm.New(lcm.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
@@ -149,6 +151,8 @@ func (c *Core) tie(o Options) error {
 	c.Agents = &agentupgrade.Service{Store: c.Store, Hub: c.Hub, Presence: c.LCM.Nodes.Presence, Carried: &agentupgrade.Directory{Path: o.Config.AgentDirectory},
 		Config: o.Config.AgentUpgrade, Version: version.Version, Now: o.Now, Log: o.Log}
 	c.LCM.Nodes.Wanted = c.Agents.Wanted
+	c.UI = ui.New(ui.Options{Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Events: c.Events,
+		Tokens: c.Tokens, Changes: c.Hub, MAC: c.Store.MAC, Version: version.Version, Now: o.Now, Log: o.Log})
 	return nil
 }
 
@@ -157,7 +161,7 @@ func (c *Core) API() api.Options {
 	o := c.o
 	return api.Options{
 		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Enrollment: c.Enrollment,
-		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Events: c.Events, Changes: c.Hub, Metrics: o.Metrics,
+		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Events: c.Events, UI: c.UI, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
 		ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
 		Ready: c.Serviceable, Now: o.Now, Log: o.Log,

@@ -31,7 +31,7 @@ func newLimiter(every time.Duration, burst, size int) limiter {
 
 // take counts one event of the remote at now. Its error is a *ratelimit.Exceeded.
 func (l limiter) take(remote netip.Addr, now time.Time) error {
-	refusal := l.Take(network(remote), now)
+	refusal := l.Take(ratelimit.Network(remote), now)
 	if refusal == nil {
 		return nil
 	}
@@ -39,15 +39,4 @@ func (l limiter) take(remote netip.Addr, now time.Time) error {
 		Problem:    api.NewProblem(api.ProblemTooMany, fmt.Sprintf("too many enrollments from this address: try again in %v", refusal.Wait)),
 		RetryAfter: refusal.Wait,
 	}
-}
-
-// network is what one customer of a provider can take addresses from.
-func network(remote netip.Addr) netip.Prefix {
-	remote = remote.Unmap().WithZone("")
-	bits := remote.BitLen()
-	if remote.Is6() {
-		bits = 64
-	}
-	prefix, _ := remote.Prefix(bits) // the zero Addr: the zero Prefix
-	return prefix
 }

@@ -91,3 +91,70 @@ func TestListener(t *testing.T) {
 		t.Error("a client that does not know the root trusted the server")
 	}
 }
+
+// A client that goes by the named issuers, as browsers do, presents a node's certificate whatever
+// intermediate has signed it, and none of another authority.
+func TestTheListenerNamesTheIssuersOfNodes(t *testing.T) {
+	w := newWorld(t)
+	w.now = dueAt(w.issuer().cert, 1, 2).Add(-time.Hour)
+	before, key := w.enrolled(nodeID)
+	old := w.issuer()
+	w.pass(2 * time.Hour)
+	if w.issuer() == old {
+		t.Fatal("the intermediate was not rotated")
+	}
+	after, newKey := w.enrolled(nodeID)
+	foreign, foreignKey := newWorld(t).enrolled(nodeID)
+	foreign = foreign[:1]
+	foreign[0].RawIssuer = []byte("of another name")
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(w.RootPEM()))
+	now := func() time.Time { return w.now }
+	listener := w.TLSConfig()
+	listener.Time = now
+	for name, c := range map[string]struct {
+		chain []*x509.Certificate
+		key   crypto.Signer
+		sent  bool
+	}{
+		"of the intermediate before":              {before, key, true},
+		"of the intermediate before, sent alone":  {before[:1], key, true},
+		"of the present intermediate":             {after, newKey, true},
+		"of the present intermediate, sent alone": {after[:1], newKey, true},
+		"of another authority":                    {foreign, foreignKey, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			certificate := tls.Certificate{PrivateKey: c.key, Leaf: c.chain[0]}
+			for _, cert := range c.chain {
+				certificate.Certificate = append(certificate.Certificate, cert.Raw)
+			}
+			var named [][]byte
+			client := &tls.Config{RootCAs: roots, ServerName: "controller.example", Time: now,
+				GetClientCertificate: func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+					named = request.AcceptableCAs
+					if request.SupportsCertificate(&certificate) != nil {
+						return new(tls.Certificate), nil
+					}
+					return &certificate, nil
+				}}
+			state, serverErr, clientErr := w.handshake(listener, client)
+			if serverErr != nil || clientErr != nil {
+				t.Fatal(serverErr, clientErr)
+			}
+			if len(named) != 2 {
+				t.Errorf("%d issuers are named", len(named))
+			}
+			if sent := len(state.PeerCertificates) > 0; sent != c.sent {
+				t.Errorf("it is sent: %v, want %v", sent, c.sent)
+			}
+			if !c.sent {
+				return
+			}
+			for _, renewal := range []bool{false, true} {
+				if id, _, err := w.VerifyNode(state.PeerCertificates, w.now, renewal); err != nil || id != nodeID {
+					t.Errorf("it is taken for %q (renewal: %v): %v", id, renewal, err)
+				}
+			}
+		})
+	}
+}

@@ -130,10 +130,20 @@ func (a *Authority) ServerCertificate() *tls.Certificate {
 // request. Session tickets are off: a resumed session would reuse the client's certificate
 // from the session before, which may have expired or been revoked since, and would keep a
 // server certificate in use after its rotation.
+//
+// The request names the issuers of nodes' certificates, so that a browser, which has none of them,
+// does not ask its user for another one. They are names only: that of an intermediate is the same
+// after its rotation.
 func (a *Authority) TLSConfig() *tls.Config {
+	issuers := x509.NewCertPool()
+	a.mu.RLock()
+	issuers.AddCert(a.root.cert)
+	issuers.AddCert(a.issuer().cert)
+	a.mu.RUnlock()
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		ClientAuth:             tls.RequestClientCert,
+		ClientCAs:              issuers,
 		SessionTicketsDisabled: true,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			return a.ServerCertificate(), nil

@@ -42,7 +42,7 @@ func New(version string) *Metrics {
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodehitch_http_requests_total",
-			Help: "Answered requests by operationId of the OpenAPI document (empty: no such route) and status code.",
+			Help: "Answered requests by operationId of the OpenAPI document (ui.*: of the status page; empty: no such route) and status code.",
 		}, []string{"operation", "code"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "nodehitch_http_request_duration_seconds",

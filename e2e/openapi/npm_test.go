@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/ecdsa"
 	"crypto/x509"
 	"encoding/pem"
@@ -11,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/e2e/lab/image"
+	"github.com/nodehitch/nodehitch/e2e/npm"
 )
 
 // program is the folder client/, copied to where its packages are installed.
@@ -20,38 +19,10 @@ type program struct {
 	dir string
 }
 
-// install installs the packages of client/package-lock.json. Without Node.js, npm or its registry
-// the test is skipped, or fails if NODEHITCH_LAB=required.
+// install installs the packages of client/package-lock.json.
 func install(t *testing.T) *program {
 	t.Helper()
-	p := &program{t: t, dir: t.TempDir()}
-	if err := os.CopyFS(p.dir, os.DirFS("client")); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(name); err != nil {
-			refuse(t, "%v: install Node.js 18 or later, with npm", err)
-		}
-	}
-	cache := filepath.Join(cmp.Or(os.Getenv("NODEHITCH_CACHE"), image.DefaultCache), "npm")
-	out, err := p.command("npm", "ci", "--cache", cache, "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund").CombinedOutput()
-	if err == nil {
-		return p
-	}
-	if ping, pingErr := p.command("npm", "ping").CombinedOutput(); pingErr != nil {
-		refuse(t, "the npm registry does not answer: %v\n%s", pingErr, ping)
-	}
-	t.Fatalf("npm ci: %v\n%s", err, out)
-	return nil
-}
-
-// refuse ends the test where this machine cannot run it.
-func refuse(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("NODEHITCH_LAB") == "required" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
+	return &program{t: t, dir: npm.Install(t, "client")}
 }
 
 func (p *program) command(name string, args ...string) *exec.Cmd {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -93,6 +94,18 @@ func TestSBOM(t *testing.T) {
 				t.Errorf("the notices of %s have no license of %s %s", name, m.Path, m.Version)
 			}
 		}
+		for _, embedded := range embeddedIn(t, name) {
+			if !strings.Contains(notices, "==== npm "+embedded.Package+" "+embedded.Version+": ") {
+				t.Errorf("the notices of %s have no license of %s %s", name, embedded.Package, embedded.Version)
+			}
+			contained := slices.ContainsFunc(document.Relationships, func(r *spdx.Relationship) bool {
+				return r.RefA.ElementRefID == element.PackageSPDXIdentifier && r.Relationship == spdx.RelationshipContains &&
+					elements[r.RefB.ElementRefID].PackageExternalReferences[0].Locator == "pkg:npm/"+embedded.Package+"@"+embedded.Version
+			})
+			if !contained {
+				t.Errorf("the SBOM does not say that %s contains %s %s", name, embedded.Package, embedded.Version)
+			}
+		}
 		var got []string
 		for _, r := range document.Relationships {
 			if r.RefA.ElementRefID == element.PackageSPDXIdentifier && r.Relationship == spdx.RelationshipDependsOn {
@@ -106,6 +119,25 @@ func TestSBOM(t *testing.T) {
 		}
 		c.Figure(name, "%d modules", len(got))
 	}
+}
+
+// embedded is a file of npm's in a program.
+type embedded struct{ Package, Version string }
+
+// embeddedIn are the files of others that a program embeds.
+func embeddedIn(t *testing.T, program string) (list []embedded) {
+	t.Helper()
+	if program != "nodehitch-controller" {
+		return nil
+	}
+	text, err := os.ReadFile("../../controller/ui/page/assets/vendored.json")
+	if err == nil {
+		err = json.Unmarshal(text, &list)
+	}
+	if err != nil || len(list) < 2 {
+		t.Fatalf("%d embedded files (%v)", len(list), err)
+	}
+	return list
 }
 
 // find is the element that describes a program with this SHA-256.

@@ -65,6 +65,7 @@ var Parts = [][]Suite{
 	},
 	{
 		{Package: "./e2e/agentcontroller"},
+		{Package: "./e2e/browser"},
 		{Package: "./e2e/demo"},
 		{Package: "./e2e/engine"},
 		{Package: "./e2e/enroll"},

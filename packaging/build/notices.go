@@ -40,8 +40,8 @@ type module struct{ Path, Version string }
 // noticeFile is the name of a file that has to go with a copy of the code.
 var noticeFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|copyright|notice)`)
 
-// writeNotices writes what the licenses of a program's modules ask for: their texts and
-// notices. A module without any is an error.
+// writeNotices writes what the licenses of a program's modules and of the files embedded in it ask
+// for: their texts and notices. A module without any is an error.
 func writeNotices(ctx context.Context, file, program string, arches []string) error {
 	var modules []module
 	for _, arch := range arches {
@@ -74,6 +74,17 @@ func writeNotices(ctx context.Context, file, program string, arches []string) er
 			}
 			fmt.Fprintf(&text, "==== %s %s: %s\n\n%s\n\n", m.Path, m.Version, filepath.Base(file), bytes.TrimSpace(notice))
 		}
+	}
+	files, err := vendoredBy(program)
+	if err != nil {
+		return err
+	}
+	for _, v := range files {
+		notice, err := os.ReadFile(v.LicenseFile)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&text, "==== npm %s %s: %s\n\n%s\n\n", v.Package, v.Version, v.From, bytes.TrimSpace(notice))
 	}
 	return writeCompressed(file, text.Bytes())
 }

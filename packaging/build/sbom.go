@@ -21,8 +21,8 @@ const homepage = "https://github.com/nodehitch/nodehitch"
 
 const noAssertion = "NOASSERTION"
 
-// bom is a software bill of materials in the making: each program, and the modules that it
-// depends on.
+// bom is a software bill of materials in the making: each program, the modules that it depends
+// on, and the files of others that it contains.
 type bom struct {
 	document *spdx.Document
 	modules  map[module]spdx.ElementID
@@ -76,7 +76,32 @@ func (b *bom) add(name, arch, version string) error {
 	for _, m := range modules {
 		b.relate(p.PackageSPDXIdentifier, spdx.RelationshipDependsOn, b.module(m))
 	}
+	files, err := vendoredBy(name)
+	if err != nil {
+		return err
+	}
+	for _, v := range files {
+		b.relate(p.PackageSPDXIdentifier, spdx.RelationshipContains, b.file(v))
+	}
 	return nil
+}
+
+// file is the element of a package of npm of which a program contains a file.
+func (b *bom) file(v vendored) spdx.ElementID {
+	m := module{Path: "npm:" + v.Package, Version: v.Version}
+	id, known := b.modules[m]
+	if !known {
+		id = identifier("Npm", v.Package, v.Version)
+		b.modules[m] = id
+		b.document.Packages = append(b.document.Packages, &spdx.Package{PackageName: v.Package, PackageSPDXIdentifier: id, PackageVersion: v.Version,
+			PackageSummary:          v.From,
+			PackageChecksums:        []spdx.Checksum{{Algorithm: spdx.SHA256, Value: v.SHA256}},
+			PackageDownloadLocation: noAssertion, PackageLicenseConcluded: v.License, PackageLicenseDeclared: v.License, PackageCopyrightText: noAssertion,
+			PackageExternalReferences: []*spdx.PackageExternalReference{{Category: spdx.CategoryPackageManager, RefType: spdx.PackageManagerPURL,
+				Locator: "pkg:npm/" + v.Package + "@" + v.Version}},
+		})
+	}
+	return id
 }
 
 // module is the element of a module, which several programs may depend on.

@@ -14,6 +14,8 @@ const (
 	EventTokenRevoked       = "token.revoked"
 	EventInstanceConfirmed  = "instance.confirmed"
 	EventTokenConfirmed     = "token.confirmed"
+	EventPageSignedIn       = "page.signed-in"
+	EventPageRefused        = "page.refused"
 	EventBackupTaken        = "backup.taken"
 	EventStoreMigrated      = "store.migrated"
 	EventRolloutStarted     = "rollout.started"

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodehitch/nodehitch/controller/archive"
-	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
@@ -125,7 +125,7 @@ func (a *app) backupTaken(path string, m archive.Manifest, o output) error {
 		}{path, m})
 	}
 	lines := []string{fmt.Sprintf("%s: the state of %s, %s of database and %s (%s)",
-		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), present.Size(m.StoreBytes), count(m.PackageFiles, "package file"), present.Size(m.PackageFileBytes))}
+		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), wording.Size(m.StoreBytes), count(m.PackageFiles, "package file"), wording.Size(m.PackageFileBytes))}
 	for _, e := range m.Excluded {
 		lines = append(lines, fmt.Sprintf("keep apart from it: %s, %s", screen.Clean(e.Name), screen.Clean(e.Path)))
 	}
@@ -150,7 +150,7 @@ func (p *progress) Write(b []byte) (int, error) {
 	p.have += int64(len(b))
 	if p.screen.TTY && p.whole > 0 && time.Since(p.shown) > 200*time.Millisecond {
 		p.shown, p.anythingSaid = time.Now(), true
-		fmt.Fprintf(p.screen, "\r%s of %s ", present.Size(p.have), present.Size(p.whole))
+		fmt.Fprintf(p.screen, "\r%s of %s ", wording.Size(p.have), wording.Size(p.whole))
 	}
 	return len(b), nil
 }

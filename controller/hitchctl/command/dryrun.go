@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -27,7 +27,7 @@ func (a *app) planOf(ctx context.Context, c *client.Controller, id string, check
 	}
 	a.printPlan(before, plan)
 	for _, f := range filesLacking(&plan.Instance, checked) {
-		fmt.Fprintf(a.out, "would upload %s, %s\n", screen.Clean(f.Path), present.Size(f.SizeBytes))
+		fmt.Fprintf(a.out, "would upload %s, %s\n", screen.Clean(f.Path), wording.Size(f.SizeBytes))
 	}
 	a.printWarnings(&plan.Instance, checked.Warnings)
 	return nil
@@ -54,7 +54,7 @@ func (a *app) printPlan(before *api.Instance, plan *api.InstancePlan) {
 
 // nodeChange is what would change for a node, on one line.
 func nodeChange(n api.NodeChange) string {
-	name := fmt.Sprintf("node %s (%s, %s)", n.Name, n.Role, present.Short(n.ID))
+	name := fmt.Sprintf("node %s (%s, %s)", n.Name, n.Role, wording.Short(n.ID))
 	sections := strings.Join(n.Sections, ", ")
 	switch n.Change {
 	case api.NodeAdded:

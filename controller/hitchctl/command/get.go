@@ -12,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/query"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -87,7 +88,7 @@ func (a *app) get() *cobra.Command {
 			labels: []query.Label[api.Node]{
 				{Name: "role", Values: roles, Of: func(n api.Node) string { return string(n.Role) }},
 				{Name: "state", Values: nodeStates, Of: func(n api.Node) string { return string(n.State) }},
-				{Name: "ready", Values: []string{"True", "False"}, Of: func(n api.Node) string { return present.Truth(n.Ready) }},
+				{Name: "ready", Values: []string{"True", "False"}, Of: func(n api.Node) string { return wording.Truth(n.Ready) }},
 			},
 			quiet: func(n api.Node) api.Node { n.LastSeenAt = nil; return n },
 			table: present.View.Nodes,

@@ -16,6 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -162,7 +163,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 		return subjectError{err, what}
 	}
 	if f.output == asTable {
-		fmt.Fprintf(a.out, "operation %s: %s\n", present.ShortOperation(*o), titleOf(*o))
+		fmt.Fprintf(a.out, "operation %s: %s\n", wording.ShortOperation(*o), titleOf(*o))
 	}
 	if o.Joined && (f.given("idempotency-key") || o.Operation == api.Terminate) { // else it is this command's own, whose answer was lost
 		a.printLine("joined", screen.Waiting, a.joinedText(*o, f.given))
@@ -182,7 +183,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 // joinedText says that an earlier request started the operation, and which flags of this
 // one do not count.
 func (a *app) joinedText(o api.Operation, given func(string) bool) string {
-	text := "an earlier request started this operation, " + present.Age(a.now().Sub(o.StartedAt)) + " ago"
+	text := "an earlier request started this operation, " + wording.Age(a.now().Sub(o.StartedAt)) + " ago"
 	if o.State != api.Processing {
 		text += "; it is " + string(o.State)
 	}
@@ -225,7 +226,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 		refresh: refreshNodes(c, o.VnfInstanceID),
 		right: func(s scene, now time.Time) string {
 			o := current(s)
-			return present.Age(now.Sub(o.StartedAt)) + ", deadline in " + present.Age(o.Deadline.Sub(now))
+			return wording.Age(now.Sub(o.StartedAt)) + ", deadline in " + wording.Age(o.Deadline.Sub(now))
 		},
 		done: func(s scene) (bool, error) {
 			o := current(s)
@@ -241,14 +242,14 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 			o := current(s)
 			text := titleOf(o) + " completed"
 			if o.FinishedAt != nil {
-				text += " in " + present.Age(o.FinishedAt.Sub(o.StartedAt))
+				text += " in " + wording.Age(o.FinishedAt.Sub(o.StartedAt))
 			}
 			return text
 		},
 	}
 	s, err := w.run(ctx)
 	if errors.Is(err, context.Canceled) {
-		a.printLine("interrupted", screen.Waiting, fmt.Sprintf("the operation goes on; resume with `hitchctl wait operation %s`, or end it with `hitchctl cancel operation %[1]s`", present.ShortOperation(o)))
+		a.printLine("interrupted", screen.Waiting, fmt.Sprintf("the operation goes on; resume with `hitchctl wait operation %s`, or end it with `hitchctl cancel operation %[1]s`", wording.ShortOperation(o)))
 	}
 	if f.output != asTable {
 		return cmp.Or(a.encode(f.output, current(s)), err)
@@ -272,7 +273,7 @@ func targetsOf(s scene, o api.Operation) []api.Node {
 func operationError(o api.Operation) error {
 	text := titleOf(o) + " failed"
 	if o.Error != nil {
-		text += ": " + present.Problem(*o.Error)
+		text += ": " + wording.Problem(*o.Error)
 		if o.Error.Detail != "" {
 			text += ": " + o.Error.Detail
 		}

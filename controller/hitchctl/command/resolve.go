@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -142,11 +142,11 @@ func instanceName(i api.Instance) named { return named{id: i.ID, about: string(i
 
 // nodeName: a node that was revoked stays on the list when another one has its name.
 func nodeName(n api.Node) named {
-	return named{id: n.ID, name: n.Name, about: "instance " + present.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
+	return named{id: n.ID, name: n.Name, about: "instance " + wording.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
 }
 
 func volumeName(v api.Volume) named {
-	return named{id: v.ID, name: v.ResourceID, about: "instance " + present.Short(v.VnfInstanceID)}
+	return named{id: v.ID, name: v.ResourceID, about: "instance " + wording.Short(v.VnfInstanceID)}
 }
 
 func tokenName(t api.Token) named {
@@ -155,7 +155,7 @@ func tokenName(t api.Token) named {
 
 // operationName lets a user give the number alone where it is the only one.
 func operationName(o api.Operation) named {
-	return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: present.OperationName(o) + ", " + string(o.State)}
+	return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: wording.OperationName(o) + ", " + string(o.State)}
 }
 
 func names[T any](items []T, name func(T) named) []named {
@@ -198,6 +198,6 @@ func orNil(text string) *string {
 
 // titleOf is what an operation is called in a sentence. END is the default, and is not said.
 func titleOf(o api.Operation) string {
-	name := strings.TrimSuffix(present.OperationName(o), " "+string(api.PhaseEnd))
-	return name + " of instance " + present.Short(o.VnfInstanceID)
+	name := strings.TrimSuffix(wording.OperationName(o), " "+string(api.PhaseEnd))
+	return name + " of instance " + wording.Short(o.VnfInstanceID)
 }

@@ -5,9 +5,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
@@ -43,13 +43,13 @@ var wholeSentence = map[string]bool{
 
 // problem is what went wrong, and a line for each fault.
 func (of subject) problem(p api.Problem) string {
-	text := present.Problem(p)
+	text := wording.Problem(p)
 	switch {
 	case p.Detail == "":
 	case wholeSentence[p.Type]:
 		headline, rest, more := strings.Cut(p.Detail, ": ")
 		p.Title = headline
-		text = present.Problem(p)
+		text = wording.Problem(p)
 		if more {
 			text += ": " + rest
 		}
@@ -87,7 +87,7 @@ func (of subject) words(text string) string {
 		text = strings.ReplaceAll(text, "`"+member+"`", "`"+flag+"`")
 	}
 	if of.instance != "" {
-		text = strings.ReplaceAll(text, of.instance, present.Short(of.instance))
+		text = strings.ReplaceAll(text, of.instance, wording.Short(of.instance))
 	}
 	return text
 }
@@ -99,7 +99,7 @@ func (of subject) operationIn(err error) string {
 	if of.instance == "" || !found || number == "" {
 		return "INSTANCE/NUMBER"
 	}
-	return present.Short(of.instance) + "/" + number
+	return wording.Short(of.instance) + "/" + number
 }
 
 // namedIn is the part of the parameters that names a package file.

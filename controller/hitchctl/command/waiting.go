@@ -9,6 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -146,7 +147,7 @@ func (w *waiting) over(ctx context.Context, s scene) error {
 	text := fmt.Sprintf("%s: not within %s", w.title, present.Typed(w.timeout))
 	for _, n := range w.shown(s) {
 		if !n.Ready {
-			text += "\n  " + n.Name + ": " + present.Why(n)
+			text += "\n  " + n.Name + ": " + wording.Why(n)
 		}
 	}
 	if s.heat != "" {
@@ -217,7 +218,7 @@ func (v *view) draw(s scene) {
 		return
 	}
 	now := v.app.now()
-	right := present.Age(now.Sub(v.progress.Started))
+	right := wording.Age(now.Sub(v.progress.Started))
 	if v.right != nil {
 		right = v.right(s, now)
 	}

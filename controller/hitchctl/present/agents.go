@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // Agents describes the agents on the nodes and their upgrade.
 func Agents(s *screen.Screen, r api.AgentRollout, now time.Time) []string {
 	p := &page{screen: s, now: now}
-	p.field("State", reasonAndMessage(string(r.State), r.Message))
+	p.field("State", wording.ReasonAndMessage(string(r.State), r.Message))
 	p.field("Version", r.Version)
 	p.field("Mode", string(r.Mode))
 	if r.StartedAt != nil {
@@ -22,7 +23,7 @@ func Agents(s *screen.Screen, r api.AgentRollout, now time.Time) []string {
 	}
 	p.field("In flight", fmt.Sprintf("%d of at most %d", len(r.InFlight), r.MaxUnavailable))
 	for _, c := range r.Carried {
-		p.field("Carried", fmt.Sprintf("%s for %s, %s, sha256:%.12s", cmp.Or(c.Version, "no version"), c.Architecture, Size(c.SizeBytes), c.Sha256))
+		p.field("Carried", wording.CarriedAgent(c))
 	}
 	p.heading("Nodes")
 	if len(r.Nodes) == 0 {
@@ -40,29 +41,17 @@ func Agents(s *screen.Screen, r api.AgentRollout, now time.Time) []string {
 func agentCounts(list []api.AgentCount) screen.Table {
 	t := screen.Table{Columns: []screen.Column{{Title: "VERSION"}, {Title: "STATE"}, {Title: "NODES"}}}
 	for _, c := range list {
-		t.Add(screen.Text(cmp.Or(c.Version, none)), screen.Cell{Text: string(c.State), Style: agentStyle(c.State)}, screen.Text(strconv.Itoa(c.Nodes)))
+		t.Add(screen.Text(cmp.Or(c.Version, none)), screen.Cell{Text: string(c.State), Style: style(wording.OfAgent(c.State))}, screen.Text(strconv.Itoa(c.Nodes)))
 	}
 	return t
-}
-
-func agentStyle(s api.AgentState) screen.Style {
-	switch s {
-	case api.AgentUpToDate:
-		return screen.Good
-	case api.AgentRolledBack, api.AgentLost:
-		return screen.Bad
-	case api.AgentInFlightState, api.AgentWaiting, api.AgentNotReady, api.AgentInOperation:
-		return screen.Waiting
-	}
-	return screen.Normal
 }
 
 func agentsInFlight(list []api.AgentInFlight, now time.Time) screen.Table {
 	t := screen.Table{Columns: []screen.Column{{Title: "NAME"}, {Title: "ID", Spare: 3}, {Title: "VERSION", Spare: 1}, {Title: "TO", Spare: 2},
 		{Title: "WAVE", Spare: 4}, {Title: "SINCE"}, {Title: "MESSAGE", Flexible: true}}}
 	for _, f := range list {
-		t.Add(screen.Text(f.Name), screen.Text(Short(f.NodeID)), screen.Text(cmp.Or(f.Version, none)), screen.Text(f.To),
-			screen.Text(strconv.Itoa(f.Wave)), screen.Text(since(now, &f.Since)), screen.Text(reasonAndMessage(f.Reason, f.Message)))
+		t.Add(screen.Text(f.Name), screen.Text(wording.Short(f.NodeID)), screen.Text(cmp.Or(f.Version, none)), screen.Text(f.To),
+			screen.Text(strconv.Itoa(f.Wave)), screen.Text(since(now, &f.Since)), screen.Text(wording.ReasonAndMessage(f.Reason, f.Message)))
 	}
 	return t
 }

@@ -1,13 +1,13 @@
 package present
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -18,72 +18,52 @@ func Node(s *screen.Screen, n api.Node, events []api.Event, now time.Time) []str
 	p.field("ID", n.ID)
 	p.field("Instance", n.VnfInstanceID)
 	p.field("Role", string(n.Role))
-	p.field("State", stateDoc(n.State))
+	p.field("State", string(n.State)+", "+wording.NodeState(n.State))
 	if n.Unconfirmed {
-		p.field("Unconfirmed", "restored from a backup; its calls are refused until `hitchctl confirm "+Short(n.VnfInstanceID)+"`")
+		p.field("Unconfirmed", wording.UnconfirmedNode(n))
 	}
 	p.field("Ready", yesNo(n.Ready).Text)
 	p.field("Addresses", strings.Join(n.Addresses, ", "))
 	p.field("Enrolled", p.moment(n.EnrolledAt))
-	p.field("Attested", attestationDoc(n.Attestation))
+	p.field("Attested", attestation(n.Attestation))
 	p.field("Last seen", p.moment(n.LastSeenAt))
 	if n.CertificateSerial != "" {
 		p.field("Certificate", "serial "+n.CertificateSerial+", until "+p.moment(n.CertificateNotAfter))
 	}
 	p.field("Generation", fmt.Sprint(n.Generation))
 	if n.Status != nil {
-		p.status(*n.Status)
+		p.status(*n.Status, wording.Conditions(n))
 	}
 	p.withheld(n.Withheld)
 	p.lastEvents(events)
 	return p.lines
 }
 
-func stateDoc(s api.NodeState) string {
-	doc := map[api.NodeState]string{
-		api.NodeExpected: "in the topology; its agent has not enrolled: " + api.Reasons[api.ReasonNotEnrolled].Action,
-		api.NodeEnrolled: "it has a live identity",
-		api.NodeLost:     "it has not called for three cadences and keeps its last configuration: check the VM and the network",
-		api.NodeRevoked:  "its identity is revoked; `hitchctl node reenroll` lets it enroll again",
-	}
-	return string(s) + ", " + doc[s]
-}
-
-// attestationDoc is empty for a node that has not enrolled, or long ago.
-func attestationDoc(a api.Attestation) string {
-	doc := map[api.Attestation]string{
-		api.AttestedByToken: "by its join token only",
-		api.AttestedByNova:  "Nova and Heat know the server; it was not asked for a nonce, or none could be written",
-		api.AttestedByNonce: "Nova and Heat know the server, and it read a nonce from its own metadata service",
-	}
+// attestation is empty for a node that has not enrolled, or long ago.
+func attestation(a api.Attestation) string {
 	if a == "" {
 		return ""
 	}
-	return string(a) + ", " + doc[a]
+	return string(a) + ", " + wording.Attestation(a)
 }
 
-func (p *page) status(s api.NodeStatus) {
-	reported := fmt.Sprintf("%d seen, %d applied", s.ObservedGeneration, s.AppliedGeneration)
-	if s.LastFailedGeneration > 0 {
-		reported += fmt.Sprintf(", %d failed at %s", s.LastFailedGeneration, s.LastFailedCondition)
-	}
-	p.field("Reported", reported)
+func (p *page) status(s api.NodeStatus, conditions []api.Condition) {
+	p.field("Reported", wording.Reported(s))
 	f := s.Facts
-	system := slices.DeleteFunc([]string{f.OSImage, f.KernelVersion, f.Architecture}, func(s string) bool { return s == "" })
-	p.field("System", strings.Join(system, ", "))
+	p.field("System", wording.System(f))
 	p.field("Host name", f.Hostname)
 	p.field("Agent", f.AgentVersion)
 	if u := s.AgentUpgrade; u != nil {
 		p.upgrade(*u)
 	}
 	if a := s.Activity; a != nil {
-		p.field("Doing", fmt.Sprintf("%s (%s, for %s)", a.Summary, a.Condition, Age(p.now.Sub(a.StartedAt))))
+		p.field("Doing", fmt.Sprintf("%s (%s, for %s)", a.Summary, a.Condition, wording.Age(p.now.Sub(a.StartedAt))))
 	}
 	p.heading("Conditions")
-	if len(s.Conditions) == 0 {
+	if len(conditions) == 0 {
 		p.text(2, screen.Faint, "none reported yet")
 	}
-	for _, c := range ordered(s.Conditions) {
+	for _, c := range conditions {
 		p.condition(c)
 	}
 }
@@ -91,15 +71,9 @@ func (p *page) status(s api.NodeStatus) {
 // upgrade is the state of the agent's upgrade, what the reason means unless all is well, and
 // which builds the agent refuses.
 func (p *page) upgrade(u api.AgentUpgrade) {
-	state := reasonAndMessage(u.Reason, u.Message)
-	doc, known := api.UpgradeReasons[u.Reason]
-	if u.Reason == api.UpgradeUpToDate {
-		known = false
-	} else if u.Version != "" {
-		state = "to " + u.Version + ", " + state
-	}
+	state, doc := wording.Upgrade(u)
 	p.field("Upgrade", state)
-	if known {
+	if doc.Meaning != "" {
 		p.doc(labelWidth, doc)
 	}
 	for _, r := range u.Refused {
@@ -108,8 +82,8 @@ func (p *page) upgrade(u api.AgentUpgrade) {
 }
 
 func (p *page) condition(c api.Condition) {
-	p.line(2, conditionStyle(c.Status), fmt.Sprintf("%-15s %-7s %s, for %s",
-		screen.Clean(c.Type), c.Status, screen.Clean(c.Reason), Age(p.now.Sub(c.LastTransitionTime))))
+	p.line(2, style(wording.OfCondition(c.Status)), fmt.Sprintf("%-15s %-7s %s, for %s",
+		screen.Clean(c.Type), c.Status, screen.Clean(c.Reason), wording.Age(p.now.Sub(c.LastTransitionTime))))
 	if c.Message != "" {
 		p.text(6, screen.Normal, c.Message)
 	}
@@ -125,7 +99,7 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, events []api.E
 	p.field("Kind", string(i.Kind))
 	p.field("State", string(i.State))
 	if i.Unconfirmed {
-		p.field("Unconfirmed", p.origin(i.Restored)+"; its nodes are refused until `hitchctl confirm "+Short(i.ID)+"`")
+		p.field("Unconfirmed", p.origin(i.Restored)+"; "+wording.UnconfirmedInstance(i))
 	}
 	p.stack(i)
 	p.field("Version", fmt.Sprint(i.DesiredVersion))
@@ -133,7 +107,7 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, events []api.E
 	p.field("Changed", p.moment(&i.UpdatedAt))
 	p.heading("Nodes")
 	if len(nodes) == 0 {
-		p.text(2, screen.Faint, "none; a topology names them (`hitchctl apply --topology`, or an operation's)")
+		p.text(2, screen.Faint, wording.NoNodes)
 	} else {
 		p.table(View{Now: now}.Nodes(nodes))
 	}
@@ -142,13 +116,13 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, events []api.E
 		p.heading("Package files")
 	}
 	for _, f := range i.Files {
-		p.text(2, screen.Normal, fmt.Sprintf("%s  %s  sha256:%.12s", f.Path, Size(f.SizeBytes), f.Sha256))
+		p.text(2, screen.Normal, fmt.Sprintf("%s  %s  sha256:%.12s", f.Path, wording.Size(f.SizeBytes), f.Sha256))
 		for _, fault := range f.Faults {
 			p.text(6, screen.Bad, fault.String())
 		}
 	}
 	for _, path := range i.MissingFiles {
-		p.text(2, screen.Bad, path+"  missing: `hitchctl apply --package` uploads it")
+		p.text(2, screen.Bad, path+"  "+wording.MissingFile)
 	}
 	p.faults("Warnings", i.Warnings)
 	p.lastEvents(events)
@@ -160,19 +134,12 @@ func (p *page) servers(t *api.Topology) {
 	if t == nil {
 		return
 	}
-	named := slices.DeleteFunc(slices.Clone(t.Servers), func(s api.Server) bool { return s.VnfcInstanceID == "" && s.MemberStackID == "" })
+	named := slices.DeleteFunc(slices.Clone(t.Servers), func(s api.Server) bool { return wording.Server(s) == "" })
 	if len(named) > 0 {
 		p.heading("Servers")
 	}
 	for _, s := range named {
-		text := s.Name + "  " + s.ID
-		if s.VnfcInstanceID != "" {
-			text += "  VNFC instance " + s.VnfcInstanceID
-		}
-		if s.MemberStackID != "" {
-			text += "  nested stack " + s.MemberStackID
-		}
-		p.text(2, screen.Normal, text)
+		p.text(2, screen.Normal, s.Name+"  "+s.ID+wording.Server(s))
 	}
 }
 
@@ -187,11 +154,7 @@ func (p *page) stack(i api.Instance) {
 	if s == nil || s.Status == "" {
 		return
 	}
-	source := "as Heat said"
-	if s.Source == api.ObservedInRequest {
-		source = "as a request said"
-	}
-	text := s.Status + ", " + source + " at " + p.moment(s.ObservedAt)
+	text := s.Status + ", " + wording.StackSource(*s) + " at " + p.moment(s.ObservedAt)
 	if s.StatusReason != "" {
 		text += ": " + s.StatusReason
 	}
@@ -204,7 +167,7 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 	p := &page{screen: s, now: now}
 	p.field("ID", o.ID)
 	p.field("Instance", o.VnfInstanceID)
-	p.field("Operation", OperationName(o))
+	p.field("Operation", wording.OperationName(o))
 	p.field("State", string(o.State))
 	p.field("Started", p.moment(&o.StartedAt))
 	p.field("Finished", p.moment(o.FinishedAt))
@@ -214,11 +177,11 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 	p.field("Stack", o.StackID)
 	p.field("Key", o.IdempotencyKey)
 	if o.Force {
-		p.field("Force", "members leave the cluster even if it does not let them")
+		p.field("Force", wording.Forced)
 	}
 	if o.Error != nil {
 		p.heading("Why it failed")
-		p.text(2, screen.Bad, Problem(*o.Error))
+		p.text(2, screen.Bad, wording.Problem(*o.Error))
 		if o.Error.Detail != "" {
 			p.text(2, screen.Normal, o.Error.Detail)
 		}
@@ -247,15 +210,11 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 }
 
 func (p *page) target(t api.OperationTarget) {
+	text, tone := wording.Target(t)
+	p.text(2, style(tone), t.Name+"  "+text)
 	if t.Ready {
-		p.text(2, screen.Good, t.Name+"  Ready")
 		return
 	}
-	style, reason := screen.Waiting, cmp.Or(t.Reason, none)
-	if t.Final {
-		style, reason = screen.Bad, reason+", final: no waiting mends it"
-	}
-	p.text(2, style, t.Name+"  "+reason)
 	if t.Message != "" {
 		p.text(6, screen.Normal, t.Message)
 	}
@@ -270,28 +229,13 @@ func Volume(s *screen.Screen, v api.Volume, events []api.Event, now time.Time) [
 	p.field("Instance", v.VnfInstanceID)
 	p.field("Node", v.NodeID)
 	if v.SizeBytes > 0 {
-		p.field("Size", fmt.Sprintf("%s (%d bytes)", Size(v.SizeBytes), v.SizeBytes))
+		p.field("Size", fmt.Sprintf("%s (%d bytes)", wording.Size(v.SizeBytes), v.SizeBytes))
 	}
 	p.field("Filesystem", "ext4, UUID "+v.FilesystemUUID)
-	if v.ReformatRequested {
-		p.field("Permit", "Reformat, its node may format it once, whatever the disk holds")
-	} else {
-		p.field("Permit", permitDoc(v.PermitState))
-	}
+	permit, doc := wording.Permit(v)
+	p.field("Permit", permit+", "+doc)
 	p.field("Permit for", v.PermitNodeID)
 	p.field("Changed", p.moment(v.ChangedAt))
 	p.lastEvents(events)
 	return p.lines
-}
-
-func permitDoc(s api.PermitState) string {
-	doc := map[api.PermitState]string{
-		api.PermitNone:        "nothing is permitted yet; its node asks once the disk passed the blank check",
-		api.PermitGranted:     "a node may format it, and has not begun",
-		api.PermitStarted:     "its node is formatting it",
-		api.PermitFormatted:   "it was formatted, and is not formatted again",
-		api.PermitInterrupted: "its node left while it was formatting or permitted to reformat, so the disk may hold anything; `hitchctl volume adopt` keeps its filesystem, `hitchctl volume reformat` permits a new one",
-		api.PermitAdopted:     "an operator named the filesystem that it holds",
-	}
-	return string(s) + ", " + doc[s]
 }

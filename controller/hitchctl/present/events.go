@@ -3,9 +3,9 @@ package present
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -18,8 +18,8 @@ func Events(s *screen.Screen, list []api.Event) []string {
 
 func (p *page) events(indent int, list []api.Event) {
 	for _, e := range list {
-		p.line(indent, eventStyle(e), fmt.Sprintf("%s  %-19s %s", e.At.UTC().Format(time.DateTime+"Z"), e.Type,
-			screen.Clean(strings.Join([]string{eventObject(e), eventText(e)}, "  "))))
+		p.line(indent, style(wording.OfEvent(e)), fmt.Sprintf("%s  %-19s %s", wording.Moment(e.At), e.Type,
+			screen.Clean(strings.Join([]string{wording.EventObject(e), wording.Event(e)}, "  "))))
 	}
 }
 
@@ -31,66 +31,4 @@ func (p *page) lastEvents(list []api.Event) {
 	}
 	p.heading("Last events")
 	p.events(2, list[max(0, len(list)-few):])
-}
-
-func eventStyle(e api.Event) screen.Style {
-	switch e.Type {
-	case api.HappenedConditionChanged:
-		if e.To != "" {
-			return conditionStyle(api.ConditionStatus(e.To))
-		}
-	case api.HappenedOperationEnded, api.HappenedOperationCancelled:
-		return operationStyle(api.OperationState(e.To))
-	case api.HappenedRevoked, api.HappenedFormatInterrupted, api.HappenedInstanceDeleted:
-		return screen.Bad
-	}
-	return screen.Normal
-}
-
-// eventObject is what the event is about, as short as commands know it.
-func eventObject(e api.Event) string {
-	switch {
-	case e.OperationID != "":
-		instance, sequence, _ := strings.Cut(e.OperationID, "/")
-		return Short(instance) + "/" + sequence
-	case e.VolumeID != "":
-		return "volume " + Short(e.VolumeID)
-	case e.NodeName != "":
-		return e.NodeName
-	}
-	return "instance " + Short(e.VnfInstanceID)
-}
-
-// eventText is what was and is, why, and who caused it unless that is the controller or the
-// node itself.
-func eventText(e api.Event) string {
-	var parts []string
-	add := func(text string) {
-		if text != "" {
-			parts = append(parts, text)
-		}
-	}
-	add(e.Condition)
-	if e.Generation != 0 {
-		add(fmt.Sprintf("generation %d", e.Generation))
-	}
-	switch {
-	case e.Type == api.HappenedOperationStarted:
-	case e.From != "" && e.To != "" && e.From != e.To:
-		add(e.From + " -> " + e.To)
-	case e.To != "":
-		add(e.To)
-	case e.From != "":
-		add(e.From + " -> " + none)
-	}
-	switch {
-	case e.Reason != "":
-		add(reasonAndMessage(e.Reason, e.Message))
-	default:
-		add(e.Message)
-	}
-	if e.By != "controller" && e.By != "node "+e.NodeID {
-		add("(" + e.By + ")")
-	}
-	return strings.Join(parts, " ")
 }

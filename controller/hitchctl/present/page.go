@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -70,11 +71,7 @@ func (p *page) moment(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
-	ago := Age(p.now.Sub(*t)) + " ago"
-	if t.After(p.now) {
-		ago = "in " + Age(t.Sub(p.now))
-	}
-	return t.UTC().Format("2006-01-02 15:04:05Z") + " (" + ago + ")"
+	return wording.Moment(*t) + " (" + wording.Relative(*t, p.now) + ")"
 }
 
 // reason explains a reason: what it means, and what to do.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -58,7 +59,7 @@ func TestProgressInPlace(t *testing.T) {
 	for i, n := range film {
 		now := at(i * 10)
 		p.Note([]api.Node{n}, now)
-		got = append(got, p.Lines(s, []api.Node{n}, present.Age(now.Sub(start)), now)...)
+		got = append(got, p.Lines(s, []api.Node{n}, wording.Age(now.Sub(start)), now)...)
 	}
 	want := strings.TrimPrefix(`
 INSTANTIATE END of instance 0b1a5c2e                                          0s
@@ -239,7 +240,7 @@ func TestAgesAndSizes(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 119 * time.Second: "119s", 125 * time.Second: "2m05s", 61 * time.Minute: "61m", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
 	} {
-		if got := present.Age(d); got != want {
+		if got := wording.Age(d); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)
 		}
 	}
@@ -249,7 +250,7 @@ func TestAgesAndSizes(t *testing.T) {
 		}
 	}
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 30: "1 GiB", 1<<63 - 1: "8 EiB"} {
-		if got := present.Size(n); got != want {
+		if got := wording.Size(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}

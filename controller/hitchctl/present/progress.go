@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -24,44 +25,6 @@ type Progress struct {
 	names map[string]string
 }
 
-// The steps that are no conditions.
-const stepEnrolled = "Enrolled"
-
-// step is one thing that a node goes through, as it is now.
-type step struct {
-	name  string
-	done  bool
-	bad   bool
-	since time.Time // of the activity; zero where the agent is not at it
-	text  string    // reason
-}
-
-// steps are those of a node: its enrollment, its conditions, Ready.
-func steps(n api.Node) []step {
-	enrolled := step{name: stepEnrolled, done: n.State == api.NodeEnrolled || n.State == api.NodeLost}
-	if !enrolled.done {
-		enrolled.text, enrolled.bad = string(n.State), n.State == api.NodeRevoked
-	}
-	list := []step{enrolled}
-	for _, c := range conditionsOf(n) {
-		if c.Type == api.ConditionReady {
-			continue
-		}
-		s := step{name: c.Type, done: c.Status == api.ConditionTrue && current(n), text: c.Reason}
-		if a := n.Status.Activity; a != nil && a.Condition == c.Type {
-			s.since = a.StartedAt
-		}
-		s.bad = c.Status == api.ConditionFalse && s.since.IsZero() && c.Reason != api.ReasonConverging && c.Reason != api.ReasonNotMounted
-		list = append(list, s)
-	}
-	return append(list, step{name: api.ConditionReady, done: n.Ready})
-}
-
-// current says that what the node reports is about its present document.
-func current(n api.Node) bool {
-	return n.Status != nil && n.Status.ObservedDigest == n.Digest && n.Status.ObservedGeneration == n.Generation
-}
-
 // Note takes in what the nodes are like now. What a node has done when it is seen
 // for the first time took no time of this wait.
 func (p *Progress) Note(nodes []api.Node, now time.Time) {
@@ -74,14 +37,14 @@ func (p *Progress) Note(nodes []api.Node, now time.Time) {
 			p.done[n.ID], at = map[string]time.Time{}, time.Time{}
 		}
 		p.names[n.ID] = screen.Clean(n.Name)
-		for _, s := range steps(n) {
-			if _, before := p.done[n.ID][s.name]; s.done && !before {
-				p.done[n.ID][s.name] = at
-			} else if !s.done && before {
-				delete(p.done[n.ID], s.name)
+		for _, s := range wording.Steps(n) {
+			if _, before := p.done[n.ID][s.Name]; s.Done && !before {
+				p.done[n.ID][s.Name] = at
+			} else if !s.Done && before {
+				delete(p.done[n.ID], s.Name)
 			}
-			if s.name != stepEnrolled && s.name != api.ConditionReady && !slices.Contains(p.order, s.name) {
-				p.order = append(p.order, s.name)
+			if s.Name != wording.StepEnrolled && s.Name != api.ConditionReady && !slices.Contains(p.order, s.Name) {
+				p.order = append(p.order, s.Name)
 			}
 		}
 	}
@@ -92,16 +55,16 @@ var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 // Lines draws the nodes as a table of their steps, no line wider than the screen.
 // right stands at the end of the title's line.
 func (p *Progress) Lines(s *screen.Screen, nodes []api.Node, right string, now time.Time) []string {
-	titles := append(append([]string{stepEnrolled}, p.order...), api.ConditionReady)
+	titles := append(append([]string{wording.StepEnrolled}, p.order...), api.ConditionReady)
 	t := screen.Table{Columns: []screen.Column{{Title: "NODE"}}}
 	for _, title := range titles {
 		t.Columns = append(t.Columns, screen.Column{Title: title})
 	}
 	for _, n := range nodes {
 		row := []screen.Cell{screen.Text(n.Name)}
-		byName := map[string]step{}
-		for _, st := range steps(n) {
-			byName[st.name] = st
+		byName := map[string]wording.Step{}
+		for _, st := range wording.Steps(n) {
+			byName[st.Name] = st
 		}
 		for _, title := range titles {
 			row = append(row, p.cell(s, n, byName, title, now))
@@ -112,7 +75,7 @@ func (p *Progress) Lines(s *screen.Screen, nodes []api.Node, right string, now t
 	lines := []string{p.head(s, right), "", table[0]}
 	for i, n := range nodes {
 		lines = append(lines, table[i+1])
-		if text := Why(n); text != "" && !n.Ready {
+		if text := wording.Why(n); text != "" && !n.Ready {
 			lines = append(lines, p.note(s, text)...)
 		}
 	}
@@ -154,29 +117,29 @@ func (p *Progress) note(s *screen.Screen, text string) []string {
 	return wrapped
 }
 
-func (p *Progress) cell(s *screen.Screen, n api.Node, byName map[string]step, title string, now time.Time) screen.Cell {
+func (p *Progress) cell(s *screen.Screen, n api.Node, byName map[string]wording.Step, title string, now time.Time) screen.Cell {
 	st, known := byName[title]
 	switch {
 	case !known:
 		return screen.Cell{Text: s.Symbol("·", "."), Style: screen.Faint}
-	case st.done:
+	case st.Done:
 		text := s.Symbol("✓", "ok")
 		if at, ok := p.done[n.ID][title]; ok && at.After(p.Started) {
-			text += " " + Age(at.Sub(p.Started))
+			text += " " + wording.Age(at.Sub(p.Started))
 		}
 		return screen.Cell{Text: text, Style: screen.Good}
-	case !st.since.IsZero():
+	case !st.Since.IsZero():
 		frame := "*"
 		if s.Unicode {
 			frame = string(spinner[now.UnixMilli()/120%int64(len(spinner))])
 		}
-		return screen.Cell{Text: frame + " " + Age(now.Sub(st.since)), Style: screen.Waiting}
-	case st.bad:
-		return screen.Cell{Text: s.Symbol("✗ ", "x ") + st.text, Style: screen.Bad}
-	case title == api.ConditionReady || st.text == "":
+		return screen.Cell{Text: frame + " " + wording.Age(now.Sub(st.Since)), Style: screen.Waiting}
+	case st.Bad:
+		return screen.Cell{Text: s.Symbol("✗ ", "x ") + st.Text, Style: screen.Bad}
+	case title == api.ConditionReady || st.Text == "":
 		return screen.Cell{Text: s.Symbol("·", "."), Style: screen.Faint}
 	}
-	return screen.Cell{Text: s.Symbol("… ", "... ") + st.text, Style: screen.Waiting}
+	return screen.Cell{Text: s.Symbol("… ", "... ") + st.Text, Style: screen.Waiting}
 }
 
 // Transitions are the lines about what has changed since the last call, for an
@@ -185,18 +148,18 @@ func (p *Progress) Transitions(nodes []api.Node, now time.Time) []string {
 	var lines []string
 	say := func(n api.Node, key, text string) {
 		if key = n.ID + " " + key; text != "" && p.told[key] != text {
-			lines = append(lines, fmt.Sprintf("%6s  %s  %s", "+"+Age(now.Sub(p.Started)), screen.Clean(n.Name), screen.Clean(text)))
+			lines = append(lines, fmt.Sprintf("%6s  %s  %s", "+"+wording.Age(now.Sub(p.Started)), screen.Clean(n.Name), screen.Clean(text)))
 		}
 		p.told[key] = text
 	}
 	for _, n := range nodes {
-		say(n, stepEnrolled, string(n.State))
+		say(n, wording.StepEnrolled, string(n.State))
 		if n.Status != nil && n.Status.Activity != nil {
 			say(n, "activity", n.Status.Activity.Summary)
 		}
-		for _, c := range conditionsOf(n) {
+		for _, c := range wording.Conditions(n) {
 			if c.Type != api.ConditionReady {
-				say(n, c.Type, fmt.Sprintf("%s %s %s", c.Type, c.Status, reasonAndMessage(c.Reason, c.Message)))
+				say(n, c.Type, fmt.Sprintf("%s %s %s", c.Type, c.Status, wording.ReasonAndMessage(c.Reason, c.Message)))
 			}
 		}
 		ready := ""
@@ -219,9 +182,9 @@ func (p *Progress) Summary() []string {
 	slices.SortFunc(ids, func(a, b string) int { return strings.Compare(p.names[a]+a, p.names[b]+b) })
 	for _, id := range ids {
 		var parts []string
-		for _, name := range append(append([]string{stepEnrolled}, p.order...), api.ConditionReady) {
+		for _, name := range append(append([]string{wording.StepEnrolled}, p.order...), api.ConditionReady) {
 			if at, ok := p.done[id][name]; ok && at.After(p.Started) {
-				parts = append(parts, screen.Clean(name)+" "+Age(at.Sub(p.Started)))
+				parts = append(parts, screen.Clean(name)+" "+wording.Age(at.Sub(p.Started)))
 			}
 		}
 		if len(parts) > 0 {

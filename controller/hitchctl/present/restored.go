@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -19,7 +20,7 @@ func Restored(s *screen.Screen, i api.Instance, nodes []api.Node, volumes []api.
 	table := screen.Table{Columns: []screen.Column{
 		{Title: "NAME"}, {Title: "ROLE", Spare: 1}, {Title: "ID", Spare: 3}, {Title: "SEEN", Spare: 2}, {Title: "WITH THE CONFIRMATION", Flexible: true}}}
 	for _, n := range nodes {
-		table.Add(screen.Text(n.Name), screen.Text(string(n.Role)), screen.Text(Short(n.ID)), screen.Text(since(now, n.LastSeenAt)), becomes(n))
+		table.Add(screen.Text(n.Name), screen.Text(string(n.Role)), screen.Text(wording.Short(n.ID)), screen.Text(since(now, n.LastSeenAt)), becomes(n))
 	}
 	p.table(table)
 	if len(volumes) > 0 {
@@ -53,11 +54,8 @@ func restoredVolumes(volumes []api.Volume) screen.Table {
 	table := screen.Table{Columns: []screen.Column{
 		{Title: "ID"}, {Title: "RESOURCE", Spare: 1}, {Title: "PERMIT"}, {Title: "AFTER THAT", Flexible: true}}}
 	for _, v := range volumes {
-		after := screen.Cell{Text: "never formatted again", Style: screen.Good}
-		if v.Unconfirmed {
-			after = screen.Cell{Text: "no format before `hitchctl volume reformat`", Style: screen.Waiting}
-		}
-		table.Add(screen.Text(Short(v.ID)), screen.Text(cmp.Or(v.ResourceID, none)), screen.Text(string(v.PermitState)), after)
+		after, tone := wording.RestoredVolume(v)
+		table.Add(screen.Text(wording.Short(v.ID)), screen.Text(cmp.Or(v.ResourceID, none)), screen.Text(string(v.PermitState)), screen.Cell{Text: after, Style: style(tone)})
 	}
 	return table
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -39,8 +40,7 @@ func (v View) cells(row []screen.Cell, extra ...string) []screen.Cell {
 	return row
 }
 
-// unconfirmed marks what a restore brought back and no operator confirmed.
-const unconfirmed = ", unconfirmed"
+const unconfirmed = ", " + wording.Unconfirmed
 
 // Instances is the table of instances.
 func (v View) Instances(list []api.Instance) screen.Table {
@@ -49,10 +49,7 @@ func (v View) Instances(list []api.Instance) screen.Table {
 		screen.Column{Title: "NODES", Spare: 1}, screen.Column{Title: "MISSING FILES", Spare: 1}, screen.Column{Title: "CHANGED", Spare: 3},
 		screen.Column{Title: "+VERSION"}, screen.Column{Title: "+STACK"}, screen.Column{Title: "+STACK STATUS"}, screen.Column{Title: "+WARNINGS"})}
 	for _, i := range list {
-		state := screen.Waiting
-		if i.State == api.Instantiated {
-			state = screen.Good
-		}
+		state := style(wording.OfInstance(i.State))
 		text := string(i.State)
 		if i.Unconfirmed {
 			text, state = text+unconfirmed, screen.Bad
@@ -84,11 +81,11 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		screen.Column{Title: "+INSTANCE"}, screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"},
 		screen.Column{Title: "+UPGRADE"}, screen.Column{Title: "+ATTESTED"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, n := range list {
-		id, agent, upgrade, applied := Short(n.ID), none, none, int64(0)
+		id, agent, upgrade, applied := wording.Short(n.ID), none, none, int64(0)
 		if v.Wide {
 			id = n.ID
 		}
-		state := screen.Cell{Text: string(n.State), Style: stateStyle(n.State)}
+		state := screen.Cell{Text: string(n.State), Style: style(wording.OfNode(n.State))}
 		if n.Unconfirmed {
 			state = screen.Cell{Text: state.Text + unconfirmed, Style: screen.Bad}
 		}
@@ -101,7 +98,7 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, yesNo(n.Ready),
 			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id),
-		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(Why(n)))...)
+		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(wording.Why(n)))...)
 	}
 	return t
 }
@@ -117,51 +114,17 @@ func (v View) Operations(list []api.Operation) screen.Table {
 		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1},
 		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, o := range list {
-		id := ShortOperation(o)
+		id := wording.ShortOperation(o)
 		if v.Wide {
 			id = o.ID
 		}
 		t.Add(append(v.cells([]screen.Cell{
-			screen.Text(id), screen.Text(OperationName(o)),
-			{Text: string(o.State), Style: operationStyle(o.State)},
-			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(took(o)),
-		}, cmp.Or(o.StackID, none), cmp.Or(o.IdempotencyKey, none)), screen.Text(operationMessage(o)))...)
+			screen.Text(id), screen.Text(wording.OperationName(o)),
+			{Text: string(o.State), Style: style(wording.OfOperation(o.State))},
+			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(wording.Took(o)),
+		}, cmp.Or(o.StackID, none), cmp.Or(o.IdempotencyKey, none)), screen.Text(wording.Operation(o)))...)
 	}
 	return t
-}
-
-// OperationName is what an operation is called: INSTANTIATE END, SCALE_IN START.
-func OperationName(o api.Operation) string {
-	name := string(o.Operation)
-	if o.Type != "" {
-		name = string(o.Type)
-	}
-	return name + " " + string(o.Phase)
-}
-
-func took(o api.Operation) string {
-	if o.FinishedAt == nil {
-		return none
-	}
-	return Age(o.FinishedAt.Sub(o.StartedAt))
-}
-
-func operationMessage(o api.Operation) string {
-	if o.Error != nil {
-		return reasonAndMessage(o.Error.Title, o.Error.Detail)
-	}
-	if o.State != api.Processing {
-		return ""
-	}
-	for _, w := range o.Withheld {
-		return reasonAndMessage(w.Reason, w.Message)
-	}
-	for _, t := range o.Targets {
-		if !t.Ready {
-			return t.Name + ": " + reasonAndMessage(t.Reason, t.Message)
-		}
-	}
-	return ""
 }
 
 // Volumes is the table of volumes.
@@ -171,9 +134,9 @@ func (v View) Volumes(list []api.Volume) screen.Table {
 		screen.Column{Title: "PERMIT"}, screen.Column{Title: "NODE", Spare: 2}, screen.Column{Title: "CHANGED", Spare: 3},
 		screen.Column{Title: "+FILESYSTEM UUID"}, screen.Column{Title: "+INSTANCE"})}
 	for _, vol := range list {
-		size, node := none, Short(vol.NodeID)
+		size, node := none, wording.Short(vol.NodeID)
 		if vol.SizeBytes > 0 {
-			size = Size(vol.SizeBytes)
+			size = wording.Size(vol.SizeBytes)
 		}
 		if v.Wide {
 			node = vol.NodeID
@@ -187,13 +150,7 @@ func (v View) Volumes(list []api.Volume) screen.Table {
 }
 
 func permit(v api.Volume) screen.Cell {
-	cell := screen.Cell{Text: string(v.PermitState), Style: screen.Waiting}
-	switch v.PermitState {
-	case api.PermitFormatted, api.PermitAdopted:
-		cell.Style = screen.Good
-	case api.PermitInterrupted:
-		cell.Style = screen.Bad
-	}
+	cell := screen.Cell{Text: string(v.PermitState), Style: style(wording.OfPermit(v.PermitState))}
 	if v.Unconfirmed {
 		cell = screen.Cell{Text: cell.Text + unconfirmed, Style: screen.Bad}
 	}
@@ -223,7 +180,7 @@ func (v View) expires(at *time.Time) screen.Cell {
 	case at == nil:
 		return screen.Text("never")
 	case at.After(v.Now):
-		return screen.Text("in " + Age(at.Sub(v.Now)))
+		return screen.Text(wording.Relative(*at, v.Now))
 	}
 	return screen.Cell{Text: "expired", Style: screen.Bad}
 }

@@ -1,0 +1,114 @@
+package ui
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/ui/page"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// policy is the Content-Security-Policy of every answer.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// Below reports whether a path is the status page's.
+func Below(path string) bool { return path == "/ui" || strings.HasPrefix(path, page.PathOverview) }
+
+// restrict says what the browser may do with the answer.
+func restrict(h http.Header) {
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Vary", "HX-Request")
+}
+
+// shown answers with the page of what read has read.
+func (u *UI) shown(read func(*http.Request) (page.View, error)) func(http.ResponseWriter, *http.Request, Session) error {
+	return func(w http.ResponseWriter, r *http.Request, s Session) error {
+		view, err := read(r)
+		if err != nil {
+			return err
+		}
+		return u.write(w, r, s, http.StatusOK, view)
+	}
+}
+
+// write answers with a page, or with its fragment if the page itself asks for it again: not at all
+// if the browser has that fragment.
+func (u *UI) write(w http.ResponseWriter, r *http.Request, s Session, status int, view page.View) error {
+	f := page.Frame{Now: u.Now(), URL: r.URL, Token: s.Token.Name, Version: u.Version, Fragment: isFragment(r)}
+	var text bytes.Buffer
+	if err := page.Write(&text, f, view); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if f.Fragment && status == http.StatusOK {
+		w.Header().Set("ETag", page.ETag(text.Bytes()))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text.Bytes()))
+		return nil
+	}
+	w.WriteHeader(status)
+	_, _ = w.Write(text.Bytes()) // the client may have gone
+	return nil
+}
+
+// isFragment reports whether the page's script asks for what changes only.
+func isFragment(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
+
+// Refuse answers with a problem: as a page, and who is not signed in is led to the form. Fragments
+// and streams are no pages, so their script has to go there itself.
+func (u *UI) Refuse(w http.ResponseWriter, r *http.Request, p api.Problem) error {
+	restrict(w.Header())
+	if p.Status != http.StatusUnauthorized {
+		return u.write(w, r, u.whoIs(r), p.Status, page.Problem{Problem: p})
+	}
+	_, err := r.Cookie(cookieName)
+	if err == nil {
+		forget(w)
+	}
+	if err != nil && fromAnotherSite(r) {
+		w.Header().Set("Refresh", "0; url="+r.URL.RequestURI())
+		return u.write(w, r, Session{}, http.StatusUnauthorized, page.SignIn{Next: r.URL.RequestURI()})
+	}
+	form := page.PathSignIn
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		form += "?next=" + url.QueryEscape(r.URL.RequestURI())
+	}
+	if isFragment(r) || r.URL.Path == page.PathEvents {
+		w.Header().Set("HX-Redirect", form)
+		w.WriteHeader(http.StatusUnauthorized)
+		return nil
+	}
+	http.Redirect(w, r, form, http.StatusSeeOther)
+	return nil
+}
+
+// fromAnotherSite reports whether somebody has followed a link of another site, a dashboard's say. For
+// that the browser sends no cookie, and neither if it is led on from here; it does if the page itself
+// asks again.
+func fromAnotherSite(r *http.Request) bool {
+	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Method == http.MethodGet
+}
+
+// whoIs is the session for the frame of an error's page, the zero Session for nobody.
+func (u *UI) whoIs(r *http.Request) Session {
+	s, _ := u.Authenticate(r)
+	return s
+}
+
+// asset serves a style sheet, a script or an image. Its name has its digest.
+func asset(w http.ResponseWriter, r *http.Request, _ Session) error {
+	content, media, ok := page.Asset(r.PathValue("file"))
+	if !ok {
+		return errNoPage
+	}
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	return nil
+}

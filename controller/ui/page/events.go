@@ -1,0 +1,87 @@
+package page
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// happening is an event as a row.
+type happening struct {
+	At     stamp
+	Badge  badge
+	Object name
+	Text   string
+}
+
+// newest are the latest of these events, the newest first.
+func (f Frame) newest(events []api.Event, most int) (list []happening) {
+	for _, e := range slices.Backward(events[max(0, len(events)-most):]) {
+		list = append(list, f.happening(e))
+	}
+	return list
+}
+
+func (f Frame) happening(e api.Event) happening {
+	return happening{At: f.age(&e.At), Badge: toned(wording.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: wording.Event(e)}
+}
+
+// eventObject is what the event is about.
+func eventObject(e api.Event) name {
+	object := name{Text: wording.EventObject(e)}
+	instance, sequence, _ := strings.Cut(e.OperationID, "/")
+	number, err := strconv.ParseInt(sequence, 10, 64)
+	switch {
+	case e.OperationID != "" && err == nil:
+		object.Full, object.Path = e.OperationID, operationPath(api.Operation{VnfInstanceID: instance, Sequence: number})
+	case e.VolumeID != "":
+		object.Full, object.Path = e.VolumeID, volumePath(e.VolumeID)
+	case e.NodeID != "":
+		object.Full, object.Path = e.NodeID, nodePath(e.NodeID)
+	case e.VnfInstanceID != "":
+		object.Full, object.Path = e.VnfInstanceID, instancePath(e.VnfInstanceID)
+	}
+	return object
+}
+
+type historyPage struct {
+	Filter filter
+	Rows   []happening
+	Pager  pager
+	Full   bool
+	Length int
+}
+
+func (h History) content(f Frame) content {
+	query := f.query()
+	var found []api.Event
+	for _, e := range slices.Backward(h.Events) {
+		if fits(query, "type", e.Type) && contains(query, string(e.Type), wording.EventObject(e), wording.Event(e), e.NodeName, e.By) {
+			found = append(found, e)
+		}
+	}
+	shown, pager := paged(f, found, len(h.Events))
+	rows := make([]happening, 0, len(shown))
+	for _, e := range shown {
+		rows = append(rows, f.happening(e))
+	}
+	form := newFilter(f, PathHistory, choice("type", "Event", eventTypes()...), textControl("node, reason, who"),
+		control{Name: "instance", Label: "Instance", Hint: "whole id"}, control{Name: "node", Label: "Node", Hint: "whole id"}, control{Name: "volume", Label: "Volume", Hint: "whole id"})
+	return content{name: "history", title: "History", lead: "What has happened, the newest first: to what, when, why and by whom.", filter: &form, changed: []string{ChangedEvents},
+		data: historyPage{Rows: rows, Pager: pager, Full: len(h.Events) >= HistoryLength, Length: HistoryLength}}
+}
+
+// eventTypes are the types that operators look for, in the order of the alphabet.
+func eventTypes() []api.EventType {
+	return []api.EventType{
+		api.HappenedAgentUpgraded, api.HappenedCertificateRenewed, api.HappenedConditionChanged, api.HappenedDesiredStateChanged,
+		api.HappenedDocumentGiven, api.HappenedDocumentObserved, api.HappenedEnrolled, api.HappenedFormatInterrupted, api.HappenedFormatStarted,
+		api.HappenedInstanceConfirmed, api.HappenedInstanceCreated, api.HappenedInstanceDeleted, api.HappenedOperationCancelled,
+		api.HappenedOperationEnded, api.HappenedOperationStarted, api.HappenedPermitGranted, api.HappenedPermitWithdrawn, api.HappenedRebooted,
+		api.HappenedReenrollAllowed, api.HappenedReformatAllowed, api.HappenedRevoked, api.HappenedServerExpected, api.HappenedServerLeft,
+		api.HappenedVolumeAdopted, api.HappenedVolumeFormatted,
+	}
+}

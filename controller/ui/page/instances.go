@@ -1,0 +1,269 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// instanceRow is an instance in a list.
+type instanceRow struct {
+	Instance             name
+	Kind                 string
+	State                badge
+	Ready, Nodes         int
+	Percent              string
+	Missing, Warnings    int
+	StackStatus, StackID string
+	Version              int64
+	Changed              stamp
+}
+
+func (f Frame) instanceRow(i api.Instance, ready int) instanceRow {
+	row := instanceRow{Instance: instanceName(i.ID), Kind: string(i.Kind), State: unconfirmed(toned(wording.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+		Ready: ready, Nodes: len(i.Nodes), Percent: percent(100 * float64(min(ready, len(i.Nodes))) / float64(max(1, len(i.Nodes)))),
+		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, wording.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
+	if i.Stack != nil {
+		row.StackStatus = i.Stack.Status
+	}
+	return row
+}
+
+type instancesPage struct {
+	Rows  []instanceRow
+	Pager pager
+}
+
+func (v Instances) content(f Frame) content {
+	query := f.query()
+	ready := map[string]int{}
+	for _, n := range v.Nodes {
+		if n.Ready {
+			ready[n.VnfInstanceID]++
+		}
+	}
+	var found []api.Instance
+	for _, i := range v.Instances {
+		if fits(query, "state", i.State) && fits(query, "kind", i.Kind) && contains(query, instanceTexts(i)...) {
+			found = append(found, i)
+		}
+	}
+	shown, pager := paged(f, found, len(v.Instances))
+	rows := make([]instanceRow, 0, len(shown))
+	for _, i := range shown {
+		rows = append(rows, f.instanceRow(i, ready[i.ID]))
+	}
+	form := newFilter(f, PathInstances, textControl("id, stack, server"), choice("state", "State", api.Instantiated, api.NotInstantiated),
+		choice("kind", "Kind", api.KubernetesCluster, api.PrivateRegistry))
+	return content{name: "instances", title: "Instances", lead: "VNF instances: what is desired, and how many of their nodes are Ready.", filter: &form,
+		changed: []string{ChangedInstances, ChangedNodes}, data: instancesPage{Rows: rows, Pager: pager}}
+}
+
+func instanceTexts(i api.Instance) []string {
+	texts := []string{i.ID, string(i.Kind), i.StackID}
+	if i.Stack != nil {
+		texts = append(texts, i.Stack.Name, i.Stack.Status)
+	}
+	if i.Topology != nil {
+		for _, s := range i.Topology.Servers {
+			texts = append(texts, s.Name, s.ID)
+		}
+	}
+	return texts
+}
+
+type instancePage struct {
+	ID, Kind      string
+	State         badge
+	Unconfirmed   string
+	Restored      []field
+	Facts         []field
+	Ready, Total  int
+	Percent       string
+	Roles         []roleShown
+	Nodes         []nodeRow
+	RestNodes     int
+	NodesPath     string
+	Servers       []serverShown
+	Stack         []field
+	Files         []fileShown
+	Warnings      []faultShown
+	Versions      []versionShown
+	Volumes       []volumeRow
+	Operations    []operationRow
+	OperationPath string
+	Events        []happening
+	History       string
+	Commands      []command
+	NoNodes       string
+}
+
+// roleShown is how many servers have a role, and how many of them are Ready.
+type roleShown struct {
+	Role         string
+	Ready, Total int
+	Percent      string
+	Path         string
+}
+
+// serverShown is a server of the topology, with what an operation may name it by.
+type serverShown struct {
+	Name                    name
+	VNFC, Member, Placement string
+}
+
+// fileShown is a file of the VNF package, there or missing.
+type fileShown struct {
+	Path   string
+	Badge  badge
+	Size   string
+	Digest string
+	Faults []faultShown
+	Action string
+}
+
+// versionShown is when a version of the desired state came into force.
+type versionShown struct {
+	Version, Before string
+	At              stamp
+	By              string
+	Present         bool
+}
+
+// fewNodes is how many nodes the page of an instance shows, those that are not Ready first.
+const fewNodes = 50
+
+func (v Instance) content(f Frame) content {
+	i := v.Instance
+	p := instancePage{ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(wording.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+		Total: len(v.Nodes), Roles: rolesOf(i.ID, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings), Versions: f.versions(i, v.Events),
+		NodesPath: withQuery(PathNodes, map[string][]string{"instance": {i.ID}}), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
+		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: wording.NoNodes}
+	if i.Unconfirmed {
+		p.Unconfirmed = wording.UnconfirmedInstance(i)
+		if r := i.Restored; r != nil {
+			p.Restored = fields(field{Label: "Restored", Time: f.both(&r.RestoredAt)}, field{Label: "From a backup of", Time: f.both(&r.TakenAt)})
+		}
+	}
+	p.Facts = fields(field{Label: "Id", Text: i.ID}, field{Label: "Kind", Text: string(i.Kind)}, field{Label: "Version in force", Text: strconv.FormatInt(i.DesiredVersion, 10)},
+		field{Label: "Created", Time: f.both(&i.CreatedAt)}, field{Label: "Changed", Time: f.both(&i.UpdatedAt)})
+	nodes := slices.Clone(v.Nodes)
+	slices.SortStableFunc(nodes, func(a, b api.Node) int {
+		return cmp.Compare(strconv.FormatBool(a.Ready), strconv.FormatBool(b.Ready))
+	})
+	for _, n := range nodes {
+		if n.Ready {
+			p.Ready++
+		}
+	}
+	p.Percent = percent(100 * float64(p.Ready) / float64(max(1, p.Total)))
+	nodes, p.RestNodes = few(nodes, fewNodes)
+	for _, n := range nodes {
+		p.Nodes = append(p.Nodes, f.nodeRow(n))
+	}
+	p.Servers = servers(i.Topology)
+	names := namesOf(v.Nodes)
+	for _, vol := range v.Volumes {
+		p.Volumes = append(p.Volumes, f.volumeRow(vol, names))
+	}
+	operations, _ := few(v.Operations, 10)
+	for _, o := range operations {
+		p.Operations = append(p.Operations, f.operationRow(o))
+	}
+	return content{name: "instance", title: "Instance " + wording.Short(i.ID), section: PathInstances,
+		changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents}, data: p}
+}
+
+func rolesOf(instanceID string, nodes []api.Node) (list []roleShown) {
+	for _, role := range roles {
+		r := roleShown{Role: string(role), Path: withQuery(PathNodes, map[string][]string{"instance": {instanceID}, "role": {string(role)}})}
+		for _, n := range nodes {
+			if n.Role == role {
+				r.Total++
+				if n.Ready {
+					r.Ready++
+				}
+			}
+		}
+		if r.Total > 0 {
+			r.Percent = percent(100 * float64(r.Ready) / float64(r.Total))
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func servers(t *api.Topology) (list []serverShown) {
+	if t == nil {
+		return nil
+	}
+	for _, s := range t.Servers {
+		shown := serverShown{Name: nodeName(s.Name, s.ID), VNFC: s.VnfcInstanceID, Member: s.MemberStackID,
+			Placement: strings.Join(slices.DeleteFunc([]string{s.AvailabilityZone, s.HypervisorHostname}, func(s string) bool { return s == "" }), ", ")}
+		if shown.VNFC != "" || shown.Member != "" || shown.Placement != "" {
+			list = append(list, shown)
+		}
+	}
+	list, _ = few(list, perPage)
+	return list
+}
+
+// stack is what is known of the instance's Heat stack, and by whom.
+func (f Frame) stack(i api.Instance) []field {
+	list := []field{{Label: "Stack id", Text: i.StackID}}
+	if s := i.Stack; s != nil {
+		list = append(list, field{Label: "Name", Text: s.Name})
+		if s.Status != "" {
+			status := toned(wording.OfStack(s.Status), s.Status)
+			list = append(list, field{Label: "Status", Badge: &status}, field{Label: "Observed", Text: wording.StackSource(*s), Time: f.both(s.ObservedAt)},
+				field{Label: "Reason", Text: s.StatusReason})
+		}
+	}
+	return fields(list...)
+}
+
+func files(i api.Instance) (list []fileShown) {
+	for _, path := range i.MissingFiles {
+		list = append(list, fileShown{Path: path, Badge: badge{"bad", "Missing"}, Action: wording.MissingFile})
+	}
+	for _, file := range i.Files {
+		shown := fileShown{Path: file.Path, Badge: badge{"good", "There"}, Size: wording.Size(file.SizeBytes), Digest: short(file.Sha256), Faults: faults(file.Faults)}
+		if len(file.Faults) > 0 {
+			shown.Badge = badge{"bad", "Not valid"}
+		}
+		list = append(list, shown)
+	}
+	return list
+}
+
+// versions are those whose events are still kept, the newest first.
+func (f Frame) versions(i api.Instance, events []api.Event) (list []versionShown) {
+	present := strconv.FormatInt(i.DesiredVersion, 10)
+	for _, e := range slices.Backward(events) {
+		if e.Type == api.HappenedDesiredStateChanged {
+			list = append(list, versionShown{Version: e.To, Before: e.From, At: f.both(&e.At), By: e.By, Present: e.To == present && len(list) == 0})
+		}
+	}
+	list, _ = few(list, 10)
+	return list
+}
+
+// instanceCommands are what an operator may want of an instance.
+func instanceCommands(i api.Instance) []command {
+	list := []command{hitchctl("the same on a terminal", "describe", "instance", i.ID)}
+	if i.Unconfirmed {
+		list = append(list, hitchctl("let its nodes in again after the restore", "confirm", i.ID))
+	}
+	list = append(list, applyCommand(i))
+	if i.State == api.NotInstantiated {
+		list = append(list, hitchctl("instantiate it and wait", "operate", i.ID, "INSTANTIATE", "--wait"))
+	} else {
+		list = append(list, hitchctl("wait until every node is Ready", "wait", "instance", i.ID),
+			hitchctl("terminate it and wait", "operate", i.ID, "TERMINATE", "--wait"))
+	}
+	return append(list, hitchctl("follow what happens", "events", "--instance", i.ID, "--watch"))
+}

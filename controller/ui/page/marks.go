@@ -1,0 +1,143 @@
+package page
+
+import (
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/wording"
+)
+
+// badge is a word with a symbol and a colour: none of the three is needed to read the others.
+type badge struct {
+	// Mark is the symbol and the class: good, bad, wait or plain.
+	Mark string
+	Text string
+}
+
+func mark(t wording.Tone) string {
+	switch t {
+	case wording.Good:
+		return "good"
+	case wording.Bad:
+		return "bad"
+	case wording.Waiting:
+		return "wait"
+	}
+	return "plain"
+}
+
+func toned(t wording.Tone, text string) badge { return badge{Mark: mark(t), Text: text} }
+
+// unconfirmed is a badge of what a restore brought back.
+func unconfirmed(b badge, yes bool) badge {
+	if yes {
+		return badge{Mark: "bad", Text: b.Text + ", " + wording.Unconfirmed}
+	}
+	return b
+}
+
+// stamp is a time on a page. The script keeps the age in it true; a fragment has the time alone
+// until then, so that it is the same whenever it is written.
+type stamp struct {
+	// ISO is for programs, Moment for people; both are empty for no time.
+	ISO, Moment string
+	// Show says what the script shows: age ("5m ago"), for ("5m"), or both.
+	Show string
+	Text string
+}
+
+// The forms of a stamp.
+const (
+	showAge  = "age"
+	showFor  = "for"
+	showBoth = "both"
+)
+
+func (f Frame) stamp(show string, t *time.Time) stamp {
+	if t == nil || t.IsZero() {
+		return stamp{}
+	}
+	s := stamp{ISO: t.UTC().Format(time.RFC3339), Moment: wording.Moment(*t), Show: show}
+	switch {
+	case f.Fragment:
+		s.Text = s.Moment
+	case show == showAge:
+		s.Text = wording.Relative(*t, f.Now)
+	case show == showFor:
+		s.Text = wording.Age(f.Now.Sub(*t))
+	default:
+		s.Text = s.Moment + " (" + wording.Relative(*t, f.Now) + ")"
+	}
+	return s
+}
+
+// Age is how long ago it was, in a table; Since how long something lasts; At the time with its age.
+func (f Frame) age(t *time.Time) stamp  { return f.stamp(showAge, t) }
+func (f Frame) last(t time.Time) stamp  { return f.stamp(showFor, &t) }
+func (f Frame) both(t *time.Time) stamp { return f.stamp(showBoth, t) }
+
+// minute is the age of a call. The time of the last one changes all the time: to the minute it
+// does not make another page of each.
+func (f Frame) minute(t *time.Time) stamp {
+	if t == nil {
+		return stamp{}
+	}
+	m := t.Truncate(time.Minute)
+	return f.stamp(showAge, &m)
+}
+
+// piece is a part of a text: words, or a command or name that stood in backquotes.
+type piece struct {
+	Code bool
+	Text string
+}
+
+// prose divides a text at its backquotes. One that ends nothing stays.
+func prose(text string) []piece {
+	parts := strings.Split(text, "`")
+	if len(parts)%2 == 0 {
+		return []piece{{Text: text}}
+	}
+	var pieces []piece
+	for i, part := range parts {
+		if part != "" {
+			pieces = append(pieces, piece{Code: i%2 == 1, Text: part})
+		}
+	}
+	return pieces
+}
+
+// name is an object by its name or the beginning of its id, with the whole and where it is shown.
+type name struct {
+	Text, Full, Path string
+}
+
+func instanceName(id string) name { return name{wording.Short(id), id, instancePath(id)} }
+func nodeName(text, id string) name {
+	if text == "" {
+		text = wording.Short(id)
+	}
+	return name{text, id, nodePath(id)}
+}
+func volumeName(id string) name { return name{wording.Short(id), id, volumePath(id)} }
+
+// field is a labelled value of an object: a text, a time or a link. One without a value is left
+// out.
+type field struct {
+	Label string
+	Text  string
+	Time  stamp
+	Link  *name
+	Badge *badge
+}
+
+// fields leaves out what has no value.
+func fields(all ...field) []field {
+	var list []field
+	for _, f := range all {
+		if f.Text != "" || f.Time.ISO != "" || f.Link != nil || f.Badge != nil {
+			list = append(list, f)
+		}
+	}
+	return list
+}

@@ -1,0 +1,285 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// nodeRow is a node in a list.
+type nodeRow struct {
+	Node, Instance name
+	Role           string
+	State, Ready   badge
+	Seen           stamp
+	Agent          string
+	Why            string
+}
+
+func (f Frame) nodeRow(n api.Node) nodeRow {
+	row := nodeRow{Node: nodeName(n.Name, n.ID), Instance: instanceName(n.VnfInstanceID), Role: string(n.Role),
+		State: unconfirmed(toned(wording.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
+		Seen: f.minute(n.LastSeenAt), Agent: wording.None, Why: wording.Why(n)}
+	if n.Status != nil {
+		row.Agent = cmp.Or(n.Status.Facts.AgentVersion, wording.None)
+	}
+	return row
+}
+
+// readiness is whether a node is Ready. One that is not waits, unless it is not heard of or one of
+// its steps has failed.
+func readiness(n api.Node) badge {
+	if n.Ready {
+		return badge{"good", "Ready"}
+	}
+	gone := n.State == api.NodeLost || n.State == api.NodeRevoked
+	if gone || slices.ContainsFunc(wording.Steps(n), func(s wording.Step) bool { return s.Bad }) {
+		return badge{"bad", "Not ready"}
+	}
+	return badge{"wait", "Not ready"}
+}
+
+type nodesPage struct {
+	Rows  []nodeRow
+	Pager pager
+}
+
+func (v Nodes) content(f Frame) content {
+	query := f.query()
+	var found []api.Node
+	for _, n := range v.Nodes {
+		if fits(query, "state", n.State) && fits(query, "role", n.Role) && fits(query, "ready", wording.Truth(n.Ready)) &&
+			begins(query, "instance", n.VnfInstanceID) && contains(query, nodeTexts(n)...) {
+			found = append(found, n)
+		}
+	}
+	shown, pager := paged(f, found, len(v.Nodes))
+	rows := make([]nodeRow, 0, len(shown))
+	for _, n := range shown {
+		rows = append(rows, f.nodeRow(n))
+	}
+	form := newFilter(f, PathNodes, textControl("name, id, address, reason"),
+		choice("state", "State", nodeStates...), choice("ready", "Ready", wording.Truth(true), wording.Truth(false)),
+		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+	return content{name: "nodes", title: "Nodes", lead: "Every server that has a role, and what stands between it and Ready.", filter: &form,
+		changed: []string{ChangedNodes}, data: nodesPage{Rows: rows, Pager: pager}}
+}
+
+var (
+	nodeStates = []api.NodeState{api.NodeEnrolled, api.NodeExpected, api.NodeLost, api.NodeRevoked}
+	roles      = []api.Role{api.RoleMaster, api.RoleWorker, api.RoleStorage, api.RoleRegistry}
+)
+
+// nodeTexts is where a text is looked for.
+func nodeTexts(n api.Node) []string {
+	texts := append([]string{n.Name, n.ID, wording.Why(n), string(n.Attestation)}, n.Addresses...)
+	for _, c := range wording.Conditions(n) {
+		texts = append(texts, c.Reason)
+	}
+	for _, w := range n.Withheld {
+		texts = append(texts, w.Reason)
+	}
+	if n.Status != nil {
+		texts = append(texts, n.Status.Facts.AgentVersion, n.Status.Facts.Hostname)
+	}
+	return texts
+}
+
+// step is a step of a node on its track.
+type step struct {
+	Name, Mark, Text string
+}
+
+func track(n api.Node) (list []step) {
+	for _, s := range wording.Steps(n) {
+		shown := step{Name: s.Name, Mark: "plain", Text: "not yet"}
+		switch {
+		case s.Done:
+			shown.Mark, shown.Text = "good", "done"
+		case !s.Since.IsZero():
+			shown.Mark, shown.Text = "wait", "in progress"
+		case s.Bad:
+			shown.Mark, shown.Text = "bad", s.Text
+		case s.Text != "":
+			shown.Mark, shown.Text = "wait", s.Text
+		}
+		list = append(list, shown)
+	}
+	return list
+}
+
+// conditionShown is a condition with what its reason means, and what to do unless all is well.
+type conditionShown struct {
+	Type            string
+	Badge           badge
+	Reason          string
+	For             stamp
+	Message         string
+	Meaning, Action string
+	Good            bool
+}
+
+func (f Frame) conditions(n api.Node) (list []conditionShown) {
+	for _, c := range wording.Conditions(n) {
+		shown := conditionShown{Type: c.Type, Badge: toned(wording.OfCondition(c.Status), string(c.Status)), Reason: c.Reason,
+			For: f.last(c.LastTransitionTime), Message: c.Message, Meaning: api.Reasons[c.Reason].Meaning, Good: c.Status == api.ConditionTrue}
+		if !shown.Good {
+			shown.Action = api.Reasons[c.Reason].Action
+		}
+		list = append(list, shown)
+	}
+	return list
+}
+
+// withheldShown is a section that a node does not get yet.
+type withheldShown struct {
+	Section, Reason, Message string
+	Meaning, Action          string
+	Node, WaitsFor           *name
+}
+
+func (f Frame) withheld(list []api.Withheld, names map[string]string) (shown []withheldShown) {
+	for _, w := range list {
+		doc := api.Reasons[w.Reason]
+		s := withheldShown{Section: w.Section, Reason: w.Reason, Message: w.Message, Meaning: doc.Meaning, Action: doc.Action}
+		if w.NodeID != "" {
+			node := nodeName(names[w.NodeID], w.NodeID)
+			s.Node = &node
+		}
+		if w.WaitsFor != "" {
+			other := nodeName(names[w.WaitsFor], w.WaitsFor)
+			s.WaitsFor = &other
+		}
+		shown = append(shown, s)
+	}
+	return shown
+}
+
+// ownWithheld is what a node does not get; other nodes are known by the operations.
+func (f Frame) ownWithheld(v Node) []withheldShown {
+	names := map[string]string{}
+	for _, o := range v.Operations {
+		for _, t := range o.Targets {
+			names[t.NodeID] = t.Name
+		}
+	}
+	shown := f.withheld(v.Node.Withheld, names)
+	for i := range shown {
+		shown[i].Node = nil
+	}
+	return shown
+}
+
+type nodePage struct {
+	Name           string
+	ID             string
+	State, Ready   badge
+	Meaning, Why   string
+	Doing          *doing
+	Track          []step
+	Facts          []field
+	Conditions     []conditionShown
+	Withheld       []withheldShown
+	Volumes        []volumeRow
+	Upgrade        *upgradeShown
+	Operations     []operationRow
+	Events         []happening
+	History        string
+	Commands       []command
+	NothingReports string
+}
+
+// doing is what the agent does now.
+type doing struct {
+	Summary, Condition string
+	For                stamp
+}
+
+// upgradeShown is the state of the agent's upgrade.
+type upgradeShown struct {
+	Text            string
+	Meaning, Action string
+	Refused         []field
+}
+
+func (v Node) content(f Frame) content {
+	n := v.Node
+	p := nodePage{Name: cmp.Or(n.Name, n.ID), ID: n.ID, State: unconfirmed(toned(wording.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
+		Meaning: wording.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.ownWithheld(v),
+		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"node": {n.ID}}), Commands: nodeCommands(n)}
+	if n.Unconfirmed {
+		p.Meaning = wording.UnconfirmedNode(n)
+	}
+	if n.Status != nil && n.Status.Activity != nil {
+		a := n.Status.Activity
+		p.Doing = &doing{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
+	}
+	if !n.Ready && p.Doing == nil {
+		p.Why = wording.Why(n)
+	}
+	if n.Status != nil && n.Status.AgentUpgrade != nil {
+		p.Upgrade = f.upgrade(*n.Status.AgentUpgrade)
+	}
+	for _, o := range v.Operations {
+		for _, t := range o.Targets {
+			if t.NodeID == n.ID {
+				p.Operations = append(p.Operations, f.operationRow(o))
+				break
+			}
+		}
+	}
+	p.Operations, _ = few(p.Operations, 5)
+	for _, vol := range v.Volumes {
+		p.Volumes = append(p.Volumes, f.volumeRow(vol, nil))
+	}
+	return content{name: "node", title: p.Name, section: PathNodes, changed: []string{ChangedNodes, ChangedVolumes, ChangedOperations, ChangedEvents}, data: p}
+}
+
+func (f Frame) nodeFacts(n api.Node) []field {
+	instance := instanceName(n.VnfInstanceID)
+	list := []field{
+		{Label: "Id", Text: n.ID}, {Label: "Instance", Link: &instance}, {Label: "Role", Text: string(n.Role)},
+		{Label: "Addresses", Text: strings.Join(n.Addresses, ", ")},
+		{Label: "Enrolled", Time: f.both(n.EnrolledAt)},
+	}
+	if n.Attestation != "" {
+		list = append(list, field{Label: "Attested", Text: string(n.Attestation) + ", " + wording.Attestation(n.Attestation)})
+	}
+	list = append(list, field{Label: "Last seen", Time: f.both(n.LastSeenAt)})
+	if n.CertificateSerial != "" {
+		list = append(list, field{Label: "Certificate", Text: "serial " + n.CertificateSerial}, field{Label: "Certificate until", Time: f.both(n.CertificateNotAfter)})
+	}
+	list = append(list, field{Label: "Present document", Text: generation(n.Generation)})
+	if s := n.Status; s != nil {
+		list = append(list, field{Label: "Reported", Text: wording.Reported(*s)}, field{Label: "System", Text: wording.System(s.Facts)},
+			field{Label: "Host name", Text: s.Facts.Hostname}, field{Label: "Agent", Text: s.Facts.AgentVersion})
+	}
+	return fields(list...)
+}
+
+func (f Frame) upgrade(u api.AgentUpgrade) *upgradeShown {
+	text, doc := wording.Upgrade(u)
+	shown := &upgradeShown{Text: text, Meaning: doc.Meaning, Action: doc.Action}
+	for _, r := range u.Refused {
+		shown.Refused = append(shown.Refused, field{Label: r.Version, Text: short(r.Sha256), Time: f.both(&r.At)})
+	}
+	return shown
+}
+
+// nodeCommands are what an operator may want of a node.
+func nodeCommands(n api.Node) []command {
+	list := []command{hitchctl("the same on a terminal", "describe", "node", n.ID)}
+	if n.Unconfirmed {
+		list = append(list, hitchctl("let the nodes of the restored instance in again", "confirm", n.VnfInstanceID))
+	}
+	if n.State != api.NodeRevoked {
+		list = append(list, hitchctl("wait until it is Ready", "wait", "node", n.ID), hitchctl("revoke its identity at once", "node", "revoke", n.ID))
+	}
+	if n.State != api.NodeExpected {
+		list = append(list, hitchctl("let a server that was rebuilt in place enroll once more", "node", "reenroll", n.ID))
+	}
+	return list
+}

@@ -1,0 +1,203 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// operationRow is an operation in a list.
+type operationRow struct {
+	Operation, Instance name
+	Name                string
+	State               badge
+	Started, Deadline   stamp
+	Took                string
+	Ready, Targets      int
+	Text                string
+}
+
+func (f Frame) operationRow(o api.Operation) operationRow {
+	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceID), Name: wording.OperationName(o),
+		State: toned(wording.OfOperation(o.State), string(o.State)), Started: f.age(&o.StartedAt), Took: wording.Took(o),
+		Targets: len(o.Targets), Text: wording.Operation(o)}
+	if o.FinishedAt == nil {
+		row.Deadline = f.age(&o.Deadline)
+	}
+	for _, t := range o.Targets {
+		if t.Ready {
+			row.Ready++
+		}
+	}
+	return row
+}
+
+type operationsPage struct {
+	Rows  []operationRow
+	Pager pager
+}
+
+func (v Operations) content(f Frame) content {
+	query := f.query()
+	var found []api.Operation
+	for _, o := range v.Operations {
+		if fits(query, "state", o.State) && fits(query, "operation", o.Operation) && begins(query, "instance", o.VnfInstanceID) &&
+			contains(query, o.ID, wording.OperationName(o), wording.Operation(o), o.StackID, o.IdempotencyKey) {
+			found = append(found, o)
+		}
+	}
+	shown, pager := paged(f, found, len(v.Operations))
+	rows := make([]operationRow, 0, len(shown))
+	for _, o := range shown {
+		rows = append(rows, f.operationRow(o))
+	}
+	form := newFilter(f, PathOperations, textControl("id, stack, reason"), choice("state", "State", api.Processing, api.Completed, api.Failed),
+		choice("operation", "Operation", operationTypes...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+	return content{name: "operations", title: "Operations", lead: "Each phase of each life-cycle operation, the newest first.", filter: &form,
+		changed: []string{ChangedOperations, ChangedNodes}, data: operationsPage{Rows: rows, Pager: pager}}
+}
+
+var operationTypes = []api.OperationType{api.Instantiate, api.Scale, api.Heal, api.Terminate, api.ChangeExtConn, api.ModifyInfo, api.ChangeVnfPkg}
+
+// targetShown is a target of an operation: Ready, or what it waits for.
+type targetShown struct {
+	Node            name
+	Badge           badge
+	Message         string
+	Meaning, Action string
+	WaitsFor        *name
+}
+
+// shownTarget names the node that it waits for if names has it.
+func shownTarget(t api.OperationTarget, names map[string]string) targetShown {
+	text, tone := wording.Target(t)
+	shown := targetShown{Node: nodeName(t.Name, t.NodeID), Badge: toned(tone, text), Message: t.Message}
+	if !t.Ready {
+		doc := api.Reasons[t.Reason]
+		shown.Meaning, shown.Action = doc.Meaning, doc.Action
+	}
+	if t.WaitsFor != "" {
+		other := nodeName(names[t.WaitsFor], t.WaitsFor)
+		shown.WaitsFor = &other
+	}
+	return shown
+}
+
+type operationPage struct {
+	Name, ID           string
+	State              badge
+	Facts              []field
+	Started, Deadline  stamp
+	Took               string
+	Error              *problemShown
+	Ready, Total       int
+	Targets            []targetShown
+	RestWaiting        int
+	RestReady          int
+	Leaving            []name
+	Withheld           []withheldShown
+	Warnings           []faultShown
+	Waterfall          *waterfallShown
+	Events             []happening
+	History            string
+	Commands           []command
+	NoTargets, Percent string
+}
+
+// problemShown is why something failed.
+type problemShown struct {
+	Title, Detail string
+	Faults        []faultShown
+}
+
+// faultShown is what is wrong at one place of a document.
+type faultShown struct{ Place, Message string }
+
+func faults(list []api.Fault) (shown []faultShown) {
+	for _, f := range list {
+		shown = append(shown, faultShown{f.Pointer, f.Message})
+	}
+	return shown
+}
+
+// mostTargets is how many targets of an operation its page shows, those that it waits for first.
+const mostTargets = 100
+
+func (v Operation) content(f Frame) content {
+	o := v.Operation
+	p := operationPage{Name: wording.OperationName(o), ID: o.ID, State: toned(wording.OfOperation(o.State), string(o.State)), Facts: f.operationFacts(o),
+		Total: len(o.Targets), Warnings: faults(o.Warnings), Waterfall: f.waterfall(o, v.Events),
+		History: withQuery(PathHistory, map[string][]string{"instance": {o.VnfInstanceID}}), Commands: operationCommands(o)}
+	p.Started = f.age(&o.StartedAt)
+	if o.FinishedAt == nil {
+		p.Deadline = f.age(&o.Deadline)
+	} else {
+		p.Took = wording.Took(o)
+	}
+	if o.Error != nil {
+		p.Error = &problemShown{Title: wording.Problem(*o.Error), Detail: o.Error.Detail, Faults: faults(o.Error.InvalidParams)}
+	}
+	for _, m := range o.Leaving {
+		p.Leaving = append(p.Leaving, nodeName(m.Name, m.NodeID))
+	}
+	var waiting, ready []targetShown
+	names := map[string]string{}
+	for _, t := range o.Targets {
+		names[t.NodeID] = t.Name
+	}
+	p.Withheld = f.withheld(o.Withheld, names)
+	for _, t := range o.Targets {
+		if t.Ready {
+			ready = append(ready, shownTarget(t, names))
+		} else {
+			waiting = append(waiting, shownTarget(t, names))
+		}
+	}
+	p.Ready, p.Percent = len(ready), percent(100*float64(len(ready))/float64(max(1, len(o.Targets))))
+	waiting, p.RestWaiting = few(waiting, mostTargets)
+	ready, p.RestReady = few(ready, mostTargets-len(waiting))
+	p.Targets = slices.Concat(waiting, ready)
+	own := slices.DeleteFunc(slices.Clone(v.Events), func(e api.Event) bool { return e.OperationID != o.ID })
+	p.Events = f.newest(own, fewEvents)
+	return content{name: "operation", title: p.Name + " " + wording.ShortOperation(o), section: PathOperations,
+		changed: []string{ChangedOperations, ChangedNodes, ChangedEvents}, data: p}
+}
+
+func (f Frame) operationFacts(o api.Operation) []field {
+	instance := instanceName(o.VnfInstanceID)
+	list := []field{{Label: "Id", Text: o.ID}, {Label: "Instance", Link: &instance}, {Label: "Started", Time: f.both(&o.StartedAt)}}
+	if o.FinishedAt == nil {
+		list = append(list, field{Label: "Deadline", Time: f.both(&o.Deadline)})
+	} else {
+		list = append(list, field{Label: "Finished", Time: f.both(o.FinishedAt)}, field{Label: "Took", Text: wording.Took(o)})
+	}
+	list = append(list, field{Label: "Cancelled by", Text: o.CancelledBy}, field{Label: "Stack", Text: o.StackID}, field{Label: "Key", Text: o.IdempotencyKey})
+	if o.Force {
+		list = append(list, field{Label: "Force", Text: wording.Forced})
+	}
+	return fields(list...)
+}
+
+// operationCommands are what an operator may want of an operation.
+func operationCommands(o api.Operation) []command {
+	list := []command{hitchctl("the same on a terminal", "describe", "operation", o.ID)}
+	if o.State == api.Processing {
+		list = append(list, hitchctl("wait until it is over", "wait", "operation", o.ID))
+		if o.Operation != api.Terminate {
+			list = append(list, hitchctl("end it before its deadline", "cancel", "operation", o.ID))
+		}
+	}
+	return list
+}
+
+// short is the beginning of a digest.
+func short(sha256 string) string { return "sha256:" + sha256[:min(12, len(sha256))] }
+
+func generation(n int64) string { return "generation " + strconv.FormatInt(n, 10) }
+
+// listed is texts with commas, None for none.
+func listed(texts []string) string { return cmp.Or(strings.Join(texts, ", "), wording.None) }

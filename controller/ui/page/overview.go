@@ -1,0 +1,228 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// fewEvents is how many events a page that is about something else shows.
+const fewEvents = 15
+
+// fewDecisions is how many decisions are not folded in.
+const fewDecisions = 6
+
+type overviewPage struct {
+	// MoreDecisions are those beyond the first few, folded in.
+	Decisions, MoreDecisions []decision
+	Fleet                    fleet
+	AtWork                   []working
+	Rollout                  rolloutShown
+	Agents                   []agentCount
+	Events                   []happening
+}
+
+func (o Overview) content(f Frame) content {
+	decisions := o.decisions()
+	first := min(fewDecisions, len(decisions))
+	return content{name: "overview", title: "Overview", changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents},
+		data: overviewPage{Decisions: decisions[:first], MoreDecisions: decisions[first:], Fleet: o.fleet(), AtWork: atWork(f, o.Operations, namesOf(o.Nodes)),
+			Rollout: shownRollout(f, o.Rollout), Agents: agents(o.Rollout), Events: f.newest(o.Events, fewEvents)}}
+}
+
+// count is how many nodes are in a state, and where they are listed.
+type count struct {
+	Badge  badge
+	Number int
+	Path   string
+	// Percent is the share of all.
+	From, Percent string
+}
+
+// fleet is all nodes in numbers, and each of them as a mark.
+type fleet struct {
+	Total, Instances int
+	// Calling is how many have called within three cadences.
+	Calling int
+	Counts  []count
+	Rows    []fleetRow
+}
+
+// fleetRow is the nodes of an instance, a mark for each.
+type fleetRow struct {
+	Instance name
+	Marks    []string
+	Summary  string
+}
+
+// mostMarks is how many nodes are drawn at most.
+const mostMarks = 4000
+
+// notReady is the place of those that are not Ready among the states. They wait while none fails.
+const notReady = 1
+
+// The states that nodes are counted by: Ready and not are those of enrolled ones.
+var counted = []struct {
+	badge
+	query string
+	of    func(api.Node) bool
+}{
+	{badge{"good", "Ready"}, "state=Enrolled&ready=True", func(n api.Node) bool { return n.State == api.NodeEnrolled && n.Ready }},
+	{badge{"bad", "Not ready"}, "state=Enrolled&ready=False", func(n api.Node) bool { return n.State == api.NodeEnrolled && !n.Ready }},
+	{badge{"bad", "Lost"}, "state=Lost", func(n api.Node) bool { return n.State == api.NodeLost }},
+	{badge{"wait", "Expected"}, "state=Expected", func(n api.Node) bool { return n.State == api.NodeExpected }},
+	{badge{"bad", "Revoked"}, "state=Revoked", func(n api.Node) bool { return n.State == api.NodeRevoked }},
+}
+
+func (o Overview) fleet() fleet {
+	fl := fleet{Total: len(o.Nodes), Instances: len(o.Instances)}
+	numbers, failing := make([]int, len(counted)), false
+	rows := map[string]*fleetRow{}
+	var order []string
+	for _, n := range o.Nodes {
+		if n.State == api.NodeEnrolled {
+			fl.Calling++
+		}
+		at := slices.IndexFunc(counted, func(c struct {
+			badge
+			query string
+			of    func(api.Node) bool
+		}) bool {
+			return c.of(n)
+		})
+		if at < 0 {
+			continue
+		}
+		numbers[at]++
+		failing = failing || at == notReady && readiness(n).Mark == "bad"
+		if len(o.Nodes) > mostMarks {
+			continue
+		}
+		row := rows[n.VnfInstanceID]
+		if row == nil {
+			row = &fleetRow{Instance: instanceName(n.VnfInstanceID)}
+			rows[n.VnfInstanceID] = row
+			order = append(order, n.VnfInstanceID)
+		}
+		row.Marks = append(row.Marks, cellClass[at])
+	}
+	from := 0.0
+	for i, c := range counted {
+		share := 100 * float64(numbers[i]) / float64(max(1, len(o.Nodes)))
+		if i == notReady && !failing {
+			c.Mark = "wait"
+		}
+		if numbers[i] > 0 || i < 4 {
+			fl.Counts = append(fl.Counts, count{Badge: c.badge, Number: numbers[i], Path: PathNodes + "?" + c.query, From: percent(from), Percent: percent(share)})
+		}
+		from += share
+	}
+	for _, id := range order {
+		ready := 0
+		for _, m := range rows[id].Marks {
+			if m == cellClass[0] {
+				ready++
+			}
+		}
+		rows[id].Summary = strconv.Itoa(ready) + " of " + strconv.Itoa(len(rows[id].Marks)) + " Ready"
+		fl.Rows = append(fl.Rows, *rows[id])
+	}
+	return fl
+}
+
+// cellClass is how a node is drawn, in the order of the states.
+var cellClass = []string{"r", "n", "l", "e", "v"}
+
+// percent is a share for an attribute of SVG.
+func percent(share float64) string { return strconv.FormatFloat(share, 'f', 3, 64) + "%" }
+
+// working is an operation in progress.
+type working struct {
+	Name               string
+	Object, Instance   name
+	Started, Deadline  stamp
+	Ready, Targets     int
+	Percent            string
+	Waiting            []targetShown
+	Rest               int
+	Withheld           []withheldShown
+	Commands           []command
+	Path, WaitingTitle string
+}
+
+// fewTargets is how many targets of an operation the overview shows.
+const fewTargets = 4
+
+func atWork(f Frame, operations []api.Operation, names map[string]string) (list []working) {
+	for _, o := range operations {
+		if o.State != api.Processing {
+			continue
+		}
+		w := working{Name: wording.OperationName(o), Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
+			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
+			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
+		var waiting []targetShown
+		for _, t := range o.Targets {
+			if t.Ready {
+				w.Ready++
+			} else {
+				waiting = append(waiting, shownTarget(t, names))
+			}
+		}
+		w.Percent = percent(100 * float64(w.Ready) / float64(max(1, w.Targets)))
+		w.Waiting, w.Rest = few(waiting, fewTargets)
+		list = append(list, w)
+	}
+	return list
+}
+
+type rolloutShown struct {
+	Badge    badge
+	Fields   []field
+	InFlight []agentInFlight
+}
+
+type agentInFlight struct {
+	Node        name
+	Version, To string
+	Wave        int
+	Since       stamp
+	Text        string
+}
+
+func shownRollout(f Frame, r api.AgentRollout) rolloutShown {
+	tone := wording.Plain
+	switch r.State {
+	case api.RolloutStopped:
+		tone = wording.Bad
+	case api.RolloutPaused, api.RolloutProgressing:
+		tone = wording.Waiting
+	case api.RolloutComplete:
+		tone = wording.Good
+	}
+	shown := rolloutShown{Badge: toned(tone, string(r.State)), Fields: fields(
+		field{Label: "Wanted version", Text: r.Version}, field{Label: "Mode", Text: string(r.Mode)}, field{Label: "Started", Time: f.both(r.StartedAt)},
+		field{Label: "By", Text: r.StartedBy}, field{Label: "Message", Text: r.Message})}
+	for _, a := range r.InFlight {
+		shown.InFlight = append(shown.InFlight, agentInFlight{Node: nodeName(a.Name, a.NodeID), Version: cmp.Or(a.Version, wording.None), To: a.To,
+			Wave: a.Wave, Since: f.last(a.Since), Text: wording.ReasonAndMessage(a.Reason, a.Message)})
+	}
+	return shown
+}
+
+// agentCount is how many nodes have a version of the agent in a state.
+type agentCount struct {
+	Version string
+	Badge   badge
+	Nodes   int
+}
+
+func agents(r api.AgentRollout) (list []agentCount) {
+	for _, c := range r.Nodes {
+		list = append(list, agentCount{Version: cmp.Or(c.Version, wording.None), Badge: toned(wording.OfAgent(c.State), string(c.State)), Nodes: c.Nodes})
+	}
+	return list
+}

@@ -1,0 +1,499 @@
+package page_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/nodehitch/nodehitch/controller/ui/page"
+	"github.com/nodehitch/nodehitch/controller/ui/page/pagetest"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// written is what a world shows at a path.
+func written(t testing.TB, w pagetest.World, path string, fragment bool) string {
+	t.Helper()
+	u, err := url.Parse(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, v := pagetest.Frame(u), w.View(u)
+	f.Fragment = fragment
+	if v == nil {
+		v = page.Problem{Problem: *api.NewProblem(api.ProblemNotFound, "there is no "+path)}
+	}
+	var out bytes.Buffer
+	if err := page.Write(&out, f, v); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return out.String()
+}
+
+// elements calls do for each element of a page.
+func elements(t testing.TB, text string, do func(*html.Node)) {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		if n.Type == html.ElementNode {
+			do(n)
+		}
+	}
+}
+
+func attribute(n *html.Node, name string) (string, bool) {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val, true
+		}
+	}
+	return "", false
+}
+
+// everyPage calls do for each page of each world, also the hostile one.
+func everyPage(t *testing.T, do func(t *testing.T, w pagetest.World, path string)) {
+	worlds := pagetest.Worlds()
+	worlds["hostile"] = pagetest.Hostile()
+	pages := 0
+	for _, name := range slices.Sorted(maps.Keys(worlds)) {
+		w, few := worlds[name], 90
+		if name == "fleet" {
+			few = 3
+		}
+		for _, path := range w.Paths(few) {
+			pages++
+			t.Run(name+path, func(t *testing.T) { do(t, w, path) })
+		}
+	}
+	if pages < 200 {
+		t.Errorf("%d pages only", pages)
+	}
+}
+
+// The elements that pages have. A text from outside that became one would be another, or would
+// have attributes that no template has.
+var (
+	known = map[string]string{
+		"html": "lang", "head": "", "meta": "charset name content", "title": "", "link": "rel href type", "script": "src defer",
+		"body": "class hx-ext sse-connect", "a": "class href title rel aria-current", "header": "class", "nav": "aria-label class", "ul": "class", "ol": "class aria-label", "li": "class",
+		"div": "class id hx-get hx-trigger hx-swap data-etag", "p": "class id role aria-hidden", "form": "method action class role", "button": "type class title data-copy aria-label",
+		"span": "class aria-hidden aria-current", "main": "id tabindex", "footer": "class", "code": "", "h1": "class id", "h2": "id class", "h3": "", "h4": "", "strong": "", "b": "", "i": "class",
+		"section": "class aria-labelledby", "article": "class", "dl": "class", "dt": "", "dd": "", "table": "class", "caption": "", "thead": "", "tbody": "",
+		"tr": "class", "th": "scope class", "td": "data-label class colspan", "time": "datetime title data-show", "details": "id open", "summary": "",
+		"label": "for", "input": "type name value placeholder autocomplete spellcheck id required autofocus hidden", "select": "name", "option": "value selected",
+		"svg": "class aria-hidden width height viewbox viewBox", "symbol": "id viewBox", "use": "href", "circle": "cx cy r fill stroke stroke-width",
+		"path": "d fill stroke stroke-width stroke-linecap stroke-linejoin", "pattern": "id width height patternUnits patternTransform",
+		"rect": "class x y width height rx fill", "line": "x1 x2 y1 y2", "text": "x y text-anchor",
+	}
+)
+
+// No text becomes markup, and nothing on a page needs a policy that allows inline code or style.
+func TestPagesHaveOnlyWhatTheirTemplatesHave(t *testing.T) {
+	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
+		for _, fragment := range []bool{false, true} {
+			elements(t, written(t, w, path, fragment), func(n *html.Node) {
+				attributes, ok := known[n.Data]
+				if !ok {
+					t.Errorf("has an element %s", n.Data)
+				}
+				for _, a := range n.Attr {
+					if !slices.Contains(strings.Fields(attributes), a.Key) {
+						t.Errorf("%s has an attribute %s=%q", n.Data, a.Key, a.Val)
+					}
+					if strings.Contains(strings.ToLower(a.Val), "javascript:") {
+						t.Errorf("%s has %s=%q", n.Data, a.Key, a.Val)
+					}
+				}
+				if _, external := attribute(n, "src"); n.Data == "script" && (!external || n.FirstChild != nil) {
+					t.Error("has an inline script")
+				}
+			})
+		}
+	})
+}
+
+// routes are the paths of the page, as echo reads them.
+func routes() []*regexp.Regexp {
+	var list []*regexp.Regexp
+	for _, path := range []string{page.PathOverview, page.PathInstances, page.PathInstance, page.PathNodes, page.PathNode, page.PathOperations, page.PathOperation,
+		page.PathVolumes, page.PathVolume, page.PathRegistries, page.PathHistory, page.PathEvents, page.PathAsset, page.PathSignIn, page.PathSignOut} {
+		list = append(list, regexp.MustCompile("^"+regexp.MustCompile(`:[a-z]+`).ReplaceAllString(path, "[^/]+")+"$"))
+	}
+	return list
+}
+
+// Each link leads to a route, and each of a world whose ids are true to a page that is there.
+func TestEveryLinkLeadsSomewhere(t *testing.T) {
+	routes := routes()
+	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
+		elements(t, written(t, w, path, false), func(n *html.Node) {
+			for _, name := range []string{"href", "src", "action", "hx-get", "sse-connect"} {
+				target, ok := attribute(n, name)
+				if !ok || strings.HasPrefix(target, "#") {
+					continue
+				}
+				u, err := url.Parse(target)
+				if err != nil || u.Host != "" || u.Scheme != "" {
+					t.Errorf("%s=%q leads elsewhere (%v)", name, target, err)
+					continue
+				}
+				if !slices.ContainsFunc(routes, func(r *regexp.Regexp) bool { return r.MatchString(u.EscapedPath()) }) && name != "hx-get" {
+					t.Errorf("%s=%q is no route", name, target)
+				}
+				if file, ok := strings.CutPrefix(u.Path, strings.TrimSuffix(page.PathAsset, ":file")); ok {
+					if _, mediaType, ok := page.Asset(file); !ok || mediaType == "" {
+						t.Errorf("there is no asset %q", file)
+					}
+				}
+			}
+			if target, ok := attribute(n, "href"); ok && strings.HasPrefix(target, "#") && n.Data == "a" && target != "#main" {
+				t.Errorf("%q leads nowhere", target)
+			}
+		})
+	})
+}
+
+// A page that nothing has changed is the same, so that its digest says so.
+func TestAFragmentDoesNotDependOnTheTime(t *testing.T) {
+	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
+		u, _ := url.Parse(path)
+		v := w.View(u)
+		if v == nil || path == page.PathSignIn {
+			return
+		}
+		var at [2]bytes.Buffer
+		for i := range at {
+			f := pagetest.Frame(u)
+			f.Fragment, f.Now = true, pagetest.Now.AddDate(0, i*3, 0)
+			if err := page.Write(&at[i], f, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if at[0].String() != at[1].String() {
+			t.Error("another time makes another fragment")
+		}
+		elements(t, written(t, w, path, false), func(n *html.Node) {
+			if tag, ok := attribute(n, "data-etag"); ok && tag != page.ETag(at[0].Bytes()) {
+				t.Errorf("the page has the tag %s of another fragment", tag)
+			}
+		})
+		if at[0].Len() == 0 || strings.Contains(at[0].String(), "<html") {
+			t.Errorf("a fragment of %d bytes", at[0].Len())
+		}
+	})
+}
+
+// What a reader may have to know of a page, whoever reads it to them.
+func TestPagesAreAccessible(t *testing.T) {
+	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
+		count, ids, labelled := map[string]int{}, map[string]int{}, []string{}
+		elements(t, written(t, w, path, false), func(n *html.Node) {
+			count[n.Data]++
+			if id, ok := attribute(n, "id"); ok {
+				ids[id]++
+			}
+			if by, ok := attribute(n, "aria-labelledby"); ok {
+				labelled = append(labelled, by)
+			}
+			switch n.Data {
+			case "th":
+				if scope, _ := attribute(n, "scope"); scope == "" {
+					t.Error("a heading of a table without a scope")
+				}
+			case "svg":
+				if hidden, _ := attribute(n, "aria-hidden"); hidden != "true" {
+					t.Error("a picture that is read out")
+				}
+			case "label":
+				if of, ok := attribute(n, "for"); ok {
+					labelled = append(labelled, of)
+				}
+			case "input", "select":
+				kind, _ := attribute(n, "type")
+				id, _ := attribute(n, "id")
+				if _, hidden := attribute(n, "hidden"); n.Parent.Data != "label" && !hidden && kind != "hidden" && !slices.Contains(labelled, id) {
+					t.Error("a field without a label")
+				}
+			}
+		})
+		for _, once := range []string{"h1", "main", "title"} {
+			if count[once] != 1 {
+				t.Errorf("%d elements %s", count[once], once)
+			}
+		}
+		for id, n := range ids {
+			if n > 1 {
+				t.Errorf("%d elements have the id %s", n, id)
+			}
+		}
+		for _, id := range labelled {
+			if ids[id] != 1 {
+				t.Errorf("no element has the id %s", id)
+			}
+		}
+	})
+}
+
+// textOf is what a page says.
+func textOf(t testing.TB, text string) string {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for n := range root.Descendants() {
+		if n.Type == html.TextNode {
+			b.WriteString(n.Data)
+		}
+	}
+	return b.String()
+}
+
+// Each reason is shown with what it means and what to do.
+func TestEveryReasonIsExplained(t *testing.T) {
+	for reason, doc := range api.Reasons {
+		n := pagetest.First().Nodes[0]
+		n.Status.Conditions = []api.Condition{{Type: api.ConditionVolumesMounted, Status: api.ConditionFalse, Reason: reason, LastTransitionTime: pagetest.Now}}
+		got := textOf(t, written(t, pagetest.World{Nodes: []api.Node{n}}, page.PathNodes+"/"+n.ID, true))
+		for _, want := range []string{reason, strings.ReplaceAll(doc.Meaning, "`", ""), strings.ReplaceAll(doc.Action, "`", "")} {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: does not say %q", reason, want)
+			}
+		}
+	}
+}
+
+// Each value of each enumeration is shown in words, with a symbol, wherever it comes up: a new one
+// that the page does not know fails here.
+func TestEveryStateIsShown(t *testing.T) {
+	w := pagetest.First()
+	shows := func(what string, w pagetest.World, path, state string) {
+		t.Helper()
+		found := false
+		elements(t, written(t, w, path, true), func(n *html.Node) {
+			if class, _ := attribute(n, "class"); strings.HasPrefix(class, "badge ") {
+				text := ""
+				for d := range n.Descendants() {
+					if d.Type == html.TextNode {
+						text += d.Data
+					}
+				}
+				found = found || text == state && n.FirstChild.Data == "svg"
+			}
+		})
+		if !found {
+			t.Errorf("%s %s is not shown", what, state)
+		}
+	}
+	for state := range values[api.NodeState](t, "NodeState") {
+		n := w.Nodes[0]
+		n.State = state
+		world := pagetest.World{Nodes: []api.Node{n}}
+		shows("node", world, page.PathNodes+"/"+n.ID, string(state))
+		if counts := textOf(t, written(t, world, page.PathOverview, true)); !strings.Contains(counts, "1Not ready") && !strings.Contains(counts, "1"+string(state)) {
+			t.Errorf("the overview does not count a node that is %s", state)
+		}
+		offers(t, world, page.PathNodes, "state", string(state))
+	}
+	for role := range values[api.Role](t, "Role") {
+		offers(t, w, page.PathNodes, "role", string(role))
+	}
+	for status := range values[api.ConditionStatus](t, "ConditionStatus") {
+		n := w.Nodes[0]
+		n.Status.Conditions = []api.Condition{{Type: api.ConditionReady, Status: status}}
+		shows("condition", pagetest.World{Nodes: []api.Node{n}}, page.PathNodes+"/"+n.ID, string(status))
+	}
+	for state := range values[api.OperationState](t, "OperationState") {
+		o := w.Operations[0]
+		o.State = state
+		shows("operation", pagetest.World{Operations: []api.Operation{o}}, page.PathOperations, string(state))
+		offers(t, w, page.PathOperations, "state", string(state))
+	}
+	for kind := range values[api.OperationType](t, "OperationType") {
+		offers(t, w, page.PathOperations, "operation", string(kind))
+	}
+	for state := range values[api.InstanceState](t, "InstanceState") {
+		i := w.Instances[0]
+		i.State = state
+		shows("instance", pagetest.World{Instances: []api.Instance{i}}, page.PathInstances, string(state))
+		offers(t, w, page.PathInstances, "state", string(state))
+	}
+	for kind := range values[api.VNFKind](t, "VNFKind") {
+		offers(t, w, page.PathInstances, "kind", string(kind))
+	}
+	for state := range values[api.PermitState](t, "PermitState") {
+		v := w.Volumes[0]
+		v.PermitState = state
+		shows("volume", pagetest.World{Volumes: []api.Volume{v}}, page.PathVolumes+"/"+v.ID, string(state))
+		if text := textOf(t, written(t, pagetest.World{Volumes: []api.Volume{v}}, page.PathVolumes+"/"+v.ID, true)); strings.Contains(text, string(state)+"  ") {
+			t.Errorf("nothing says what the permit %s means", state)
+		}
+		offers(t, w, page.PathVolumes, "permit", string(state))
+	}
+	for state := range values[api.RolloutState](t, "RolloutState") {
+		shows("rollout", pagetest.World{Rollout: api.AgentRollout{State: state}}, page.PathOverview, string(state))
+	}
+	for state := range values[api.AgentState](t, "AgentState") {
+		shows("agent", pagetest.World{Rollout: api.AgentRollout{Nodes: []api.AgentCount{{State: state, Nodes: 1}}}}, page.PathOverview, string(state))
+	}
+	for kind := range values[api.EventType](t, "EventType") {
+		shows("event", pagetest.World{Events: []api.Event{{Type: kind, NodeID: "n"}}}, page.PathHistory, string(kind))
+		offers(t, w, page.PathHistory, "type", string(kind))
+	}
+	for _, kind := range append(api.ConditionTypes(), api.ConditionReady) {
+		n := w.Nodes[0]
+		n.Status.Conditions = []api.Condition{{Type: kind, Status: api.ConditionTrue}}
+		if text := textOf(t, written(t, pagetest.World{Nodes: []api.Node{n}}, page.PathNodes+"/"+n.ID, true)); !strings.Contains(text, kind) {
+			t.Errorf("condition %s is not shown", kind)
+		}
+	}
+}
+
+// offers fails unless a list can be filtered by the value.
+func offers(t *testing.T, w pagetest.World, path, name, value string) {
+	t.Helper()
+	offered := false
+	elements(t, written(t, w, path, false), func(n *html.Node) {
+		if v, _ := attribute(n, "value"); n.Data == "option" && v == value {
+			of, _ := attribute(n.Parent, "name")
+			offered = offered || of == name
+		}
+	})
+	if !offered {
+		t.Errorf("%s cannot be filtered by %s %s", path, name, value)
+	}
+}
+
+func TestListsAreFilteredAndDivided(t *testing.T) {
+	w := pagetest.Fleet(2000)
+	for path, want := range map[string]string{
+		page.PathNodes:                                    "1 to 200 of 2000",
+		page.PathNodes + "?page=10":                       "1801 to 2000 of 2000",
+		page.PathNodes + "?page=11":                       "1801 to 2000 of 2000",
+		page.PathNodes + "?page=-1":                       "1 to 200 of 2000",
+		page.PathNodes + "?state=Lost":                    "1 to 6 of 6 that fit, of 2000 in all",
+		page.PathNodes + "?state=Lost&ready=True":         "None that fit, of 2000 in all",
+		page.PathNodes + "?role=storage":                  "1 to 40 of 40 that fit, of 2000 in all",
+		page.PathNodes + "?text=c07-":                     "1 to 50 of 50 that fit, of 2000 in all",
+		page.PathNodes + "?text=unreachable":              fmt.Sprintf("1 to %d of %d that fit", 20, 20),
+		page.PathNodes + "?instance=" + w.Instances[3].ID: "1 to 50 of 50 that fit",
+		page.PathOperations + "?state=PROCESSING":         "1 to 1 of 1 that fit, of 40 in all",
+		page.PathVolumes + "?permit=Interrupted":          "None that fit, of 40 in all",
+		page.PathInstances + "?text=c39-storage":          "1 to 1 of 1 that fit, of 40 in all",
+		page.PathHistory + "?type=Enrolled":               "1 to 50 of 50 that fit, of 151 in all",
+	} {
+		text := textOf(t, written(t, w, path, true))
+		if !strings.Contains(text, want) {
+			t.Errorf("%s says %q, expected %q", path, text[:min(60, len(text))], want)
+		}
+	}
+	// The pages of a filtered list are of that list, and each node is on one of them.
+	seen := map[string]bool{}
+	next := page.PathNodes + "?role=worker"
+	for pages := 0; next != ""; pages++ {
+		at := next
+		next = ""
+		elements(t, written(t, w, at, true), func(n *html.Node) {
+			if rel, _ := attribute(n, "rel"); rel == "next" {
+				next, _ = attribute(n, "href")
+			}
+			if scope, _ := attribute(n, "scope"); scope == "row" {
+				id, _ := attribute(n.FirstChild, "href")
+				if seen[id] {
+					t.Errorf("%s is on two pages", id)
+				}
+				seen[id] = true
+			}
+		})
+		if pages > 20 {
+			t.Fatal("the pages do not end")
+		}
+	}
+	if len(seen) != 2000-40*4 {
+		t.Errorf("%d nodes on all pages", len(seen))
+	}
+}
+
+// What is decided by an operator is on the overview, with the line to decide it by.
+func TestTheOverviewHasWhatMustBeDecided(t *testing.T) {
+	w := pagetest.Broken()
+	lines := map[string]bool{}
+	text := written(t, w, page.PathOverview, true)
+	elements(t, text, func(n *html.Node) {
+		if line, ok := attribute(n, "data-copy"); ok {
+			lines[line] = true
+		}
+	})
+	interrupted := slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.PermitState == api.PermitInterrupted && !v.ReformatRequested })
+	foreign := slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.PermitState == api.PermitNone && !v.Unconfirmed })
+	for _, want := range []string{
+		"hitchctl confirm " + w.Instances[1].ID,
+		"hitchctl volume reformat " + w.Volumes[interrupted].ID,
+		"hitchctl volume adopt " + w.Volumes[interrupted].ID + " --filesystem-uuid UUID",
+		"hitchctl volume reformat " + w.Volumes[foreign].ID,
+		"hitchctl agents upgrade",
+		"hitchctl apply " + w.Instances[0].ID + " -f REQUEST.json --package DIRECTORY",
+	} {
+		if !lines[want] {
+			t.Errorf("the overview has no line %q", want)
+		}
+	}
+	for _, v := range w.Volumes {
+		if v.ReformatRequested && strings.Contains(text, "hitchctl volume reformat "+v.ID) {
+			t.Errorf("volume %s was decided about already", v.ID)
+		}
+	}
+	said := textOf(t, text)
+	for reason, doc := range api.Reasons {
+		if doc.Final && reason != api.ReasonFormatInterrupted && !strings.Contains(said, reason) && slices.ContainsFunc(w.Nodes, func(n api.Node) bool {
+			c := n.Status.Condition(api.ConditionReady)
+			return c != nil && n.State != api.NodeRevoked && slices.ContainsFunc(n.Status.Conditions, func(c api.Condition) bool { return c.Reason == reason })
+		}) {
+			t.Errorf("the overview does not say %s", reason)
+		}
+	}
+	for _, want := range []string{"Lost", "HEAL END", api.ReasonInUse} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the overview does not say %s", want)
+		}
+	}
+	if calm := textOf(t, written(t, pagetest.First(), page.PathOverview, true)); !strings.Contains(calm, "Nothing waits for your decision") {
+		t.Error("a first cluster waits for a decision")
+	}
+}
+
+// No secret that a request could hold is in the samples, and the page shows no parameter but what
+// it knows: it must not show additionalParams as they are.
+func TestParametersAreNotShown(t *testing.T) {
+	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
+		if text := written(t, w, path, false); strings.Contains(text, "ssh_password") || strings.Contains(text, "[redacted]") {
+			t.Error("shows parameters")
+		}
+	})
+}
+
+// What a page of 2,000 nodes costs is bounded.
+func TestTheCostOfAPageIsBounded(t *testing.T) {
+	w := pagetest.Fleet(2000)
+	for path, most := range map[string]int{page.PathOverview: 100 << 10, page.PathNodes: 200 << 10, page.PathInstances + "/" + w.Instances[0].ID: 120 << 10} {
+		if n := len(written(t, w, path, true)); n > most {
+			t.Errorf("%s has %d bytes", path, n)
+		}
+	}
+	nodes := testing.AllocsPerRun(3, func() { written(t, w, page.PathNodes, true) })
+	twice := testing.AllocsPerRun(3, func() { written(t, pagetest.World{Nodes: append(w.Nodes, w.Nodes...)}, page.PathNodes, true) })
+	t.Logf("a page of 200 of 2,000 nodes: %.0f allocations, of 4,000: %.0f", nodes, twice)
+	if nodes > 60_000 || twice > nodes+20*2000 {
+		t.Errorf("%.0f allocations for 2,000 nodes, %.0f for 4,000", nodes, twice)
+	}
+}

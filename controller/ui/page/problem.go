@@ -1,0 +1,45 @@
+package page
+
+import (
+	"net/http"
+
+	"github.com/nodehitch/nodehitch/controller/wording"
+)
+
+type problemPage struct {
+	Status  int
+	Problem problemShown
+	// Meaning and Action are for the problems that the page itself has words for.
+	Meaning, Action string
+}
+
+func (v Problem) content(Frame) content {
+	p := problemPage{Status: v.Problem.Status, Problem: problemShown{Title: wording.Problem(v.Problem), Detail: v.Problem.Detail, Faults: faults(v.Problem.InvalidParams)}}
+	title := "Something failed"
+	switch v.Problem.Status {
+	case http.StatusNotFound:
+		title = "Not found"
+		p.Action = "It may have been deleted: its instance's history tells. Go to the overview, or find it by a text in a list."
+	case http.StatusTooManyRequests:
+		title = "Too many requests"
+		p.Action = "Wait a minute, then load the page again."
+	case http.StatusServiceUnavailable:
+		title = "Not available now"
+		p.Action = "Load the page again in a moment."
+	default:
+		p.Action = "Load the page again. If it fails again, the controller's log has the cause: `journalctl -u nodehitch-controller`."
+	}
+	return content{name: "problem", title: title, data: p}
+}
+
+type signInPage struct {
+	Problem string
+	Next    string
+	Path    string
+	Create  command
+}
+
+func (v SignIn) content(Frame) content {
+	return content{name: "sign-in", title: "Sign in", bare: true, data: signInPage{Problem: v.Problem, Next: v.Next, Path: PathSignIn,
+		Create: hitchctl("make a token that may only read", "token", "create", "NAME", "--scope", "viewer")}}
+}

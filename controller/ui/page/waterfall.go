@@ -1,0 +1,93 @@
+package page
+
+import (
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/waterfall"
+	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// waterfallShown is a waterfall in shares of its width.
+type waterfallShown struct {
+	Start stamp
+	// Took is "" if no step is over.
+	Took       string
+	Ticks      []tick
+	Falls      []fallShown
+	Rest       int
+	InProgress bool
+}
+
+// tick is a line across all bars.
+type tick struct{ At, Label string }
+
+type fallShown struct {
+	Target name
+	Steps  []barShown
+}
+
+// barShown is a step: from where to where, or why it is not over.
+type barShown struct {
+	Name        string
+	From, Width string
+	Took, At    string
+	Open        bool
+	Why         string
+	Since       stamp
+}
+
+// mostFalls is how many targets a waterfall shows, the slowest ones.
+const mostFalls = 25
+
+// narrowest is the least share of a bar, so that a step without duration is seen.
+const narrowest = 0.6
+
+// waterfall is nil if no target has a step.
+func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
+	w := waterfall.Of(o, events)
+	if len(w.Falls) == 0 {
+		return nil
+	}
+	total := max(w.End.Sub(w.Start), time.Millisecond)
+	share := func(d time.Duration) float64 { return 100 * float64(d) / float64(total) }
+	shown := &waterfallShown{Start: f.stamp(showBoth, &w.Start), InProgress: o.State == api.Processing}
+	if w.End.After(w.Start) {
+		shown.Took = wording.Precise(w.End.Sub(w.Start))
+	}
+	every := tickEvery(total)
+	for at := every; at < total*98/100; at += every {
+		shown.Ticks = append(shown.Ticks, tick{percent(share(at)), "+" + wording.Precise(at)})
+	}
+	falls, rest := few(w.Falls, mostFalls)
+	shown.Rest = rest
+	for _, fall := range falls {
+		s := fallShown{Target: nodeName(fall.Name, fall.NodeID)}
+		for _, step := range fall.Over {
+			width := min(max(share(step.End.Sub(step.Begin)), narrowest), 100)
+			from := min(max(share(step.Begin.Sub(w.Start)), 0), 100-width)
+			s.Steps = append(s.Steps, barShown{Name: step.Name, From: percent(from), Width: percent(width),
+				Took: wording.Precise(step.End.Sub(step.Begin)), At: "+" + wording.Precise(step.End.Sub(w.Start))})
+		}
+		for _, step := range fall.Open {
+			width := min(max(100-share(step.Begin.Sub(w.Start)), 4), 100)
+			s.Steps = append(s.Steps, barShown{Name: step.Name, From: percent(100 - width), Width: percent(width), Open: true, Why: step.Why, Since: f.last(step.Begin)})
+		}
+		shown.Falls = append(shown.Falls, s)
+	}
+	return shown
+}
+
+// tickEvery is a round duration of which there are few in d.
+func tickEvery(d time.Duration) time.Duration {
+	for _, every := range []time.Duration{
+		time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
+		100 * time.Millisecond, 200 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
+		20 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 30 * time.Minute,
+		time.Hour, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour} {
+		if d/every <= 5 {
+			return every
+		}
+	}
+	return (d / 5).Truncate(24*time.Hour) + 24*time.Hour
+}

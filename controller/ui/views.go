@@ -1,0 +1,163 @@
+package ui
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/controller/event"
+	"github.com/nodehitch/nodehitch/controller/ui/page"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const (
+	// latest is how many events an object's page shows.
+	latest = 50
+	// mostOfOperation is how many events of its instance an operation's page reads.
+	mostOfOperation = 10_000
+)
+
+var errNoPage = api.NewProblem(api.ProblemNotFound, "there is no such page; "+page.PathOverview+" leads to all of them")
+
+func (u *UI) overview(r *http.Request) (page.View, error) {
+	ctx := r.Context()
+	instances, err1 := u.Instances.ListInstances(ctx)
+	nodes, err2 := u.Nodes.ListNodes(ctx, "", false)
+	operations, err3 := u.Operations.ListOperations(ctx, "")
+	volumes, err4 := u.Volumes.List(ctx)
+	rollout, err5 := u.Agents.Rollout(ctx)
+	events, err6 := u.latest(event.Query{})
+	return page.Overview{Instances: instances, Nodes: nodes, Operations: operations, Volumes: volumes, Rollout: rollout, Events: events},
+		errors.Join(err1, err2, err3, err4, err5, err6)
+}
+
+func (u *UI) instances(r *http.Request) (page.View, error) {
+	instances, err1 := u.Instances.ListInstances(r.Context())
+	nodes, err2 := u.Nodes.ListNodes(r.Context(), "", false)
+	return page.Instances{Instances: instances, Nodes: nodes}, errors.Join(err1, err2)
+}
+
+func (u *UI) instance(r *http.Request) (page.View, error) {
+	id, err := idOf(r, "instance")
+	if err != nil {
+		return nil, err
+	}
+	instance, err := u.Instances.GetInstance(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err1 := u.Nodes.ListNodes(r.Context(), id, false)
+	operations, err2 := u.Operations.ListOperations(r.Context(), id)
+	volumes, err3 := u.volumesOf(r, func(v api.Volume) bool { return v.VnfInstanceID == id })
+	events, err4 := u.latest(event.Query{InstanceID: id})
+	return page.Instance{Instance: instance, Nodes: nodes, Operations: operations, Volumes: volumes, Events: events}, errors.Join(err1, err2, err3, err4)
+}
+
+func (u *UI) nodes(r *http.Request) (page.View, error) {
+	nodes, err := u.Nodes.ListNodes(r.Context(), "", false)
+	return page.Nodes{Nodes: nodes}, err
+}
+
+func (u *UI) node(r *http.Request) (page.View, error) {
+	id, err := idOf(r, "node")
+	if err != nil {
+		return nil, err
+	}
+	node, err := u.Nodes.GetNode(r.Context(), id)
+	if err != nil {
+		return nil, err
+	}
+	operations, err1 := u.Operations.ListOperations(r.Context(), node.VnfInstanceID)
+	volumes, err2 := u.volumesOf(r, func(v api.Volume) bool { return v.NodeID == id })
+	events, err3 := u.latest(event.Query{InstanceID: node.VnfInstanceID, NodeID: id})
+	return page.Node{Node: node, Operations: operations, Volumes: volumes, Events: events}, errors.Join(err1, err2, err3)
+}
+
+func (u *UI) operations(r *http.Request) (page.View, error) {
+	operations, err := u.Operations.ListOperations(r.Context(), "")
+	return page.Operations{Operations: operations}, err
+}
+
+func (u *UI) operation(r *http.Request) (page.View, error) {
+	id, err := idOf(r, "instance")
+	if err != nil {
+		return nil, err
+	}
+	sequence, err := strconv.ParseInt(r.PathValue("sequence"), 10, 64)
+	if err != nil {
+		return nil, errNoPage
+	}
+	operation, err := u.Operations.GetOperation(r.Context(), id, sequence)
+	if err != nil {
+		return nil, err
+	}
+	// The sequence of an event is never below its time in microseconds.
+	began := operation.StartedAt.UnixMicro() - 1
+	list, err := u.Events.List(event.Query{InstanceID: id, Since: &began, Limit: mostOfOperation})
+	var pruned *api.Problem
+	if errors.As(err, &pruned) && pruned.Type == api.ProblemEventsPruned {
+		list, err = u.Events.List(event.Query{InstanceID: id, Limit: mostOfOperation})
+	}
+	return page.Operation{Operation: operation, Events: list.Items}, err
+}
+
+func (u *UI) volumes(r *http.Request) (page.View, error) {
+	volumes, err1 := u.Volumes.List(r.Context())
+	nodes, err2 := u.Nodes.ListNodes(r.Context(), "", false)
+	return page.Volumes{Volumes: volumes, Nodes: nodes}, errors.Join(err1, err2)
+}
+
+func (u *UI) volume(r *http.Request) (page.View, error) {
+	id, err := idOf(r, "volume")
+	if err != nil {
+		return nil, err
+	}
+	view := page.Volume{}
+	if view.Volume, err = u.Volumes.Get(r.Context(), id); err != nil {
+		return nil, err
+	}
+	if view.Volume.NodeID != "" {
+		if node, err := u.Nodes.GetNode(r.Context(), view.Volume.NodeID); err == nil { // it may be gone by now
+			view.Node = &node
+		}
+	}
+	view.Events, err = u.latest(event.Query{InstanceID: view.Volume.VnfInstanceID, VolumeID: id})
+	return view, err
+}
+
+func (u *UI) registries(r *http.Request) (page.View, error) {
+	instances, err1 := u.Instances.ListInstances(r.Context())
+	nodes, err2 := u.Nodes.ListNodes(r.Context(), "", false)
+	return page.Registries{Instances: instances, Nodes: nodes}, errors.Join(err1, err2)
+}
+
+func (u *UI) history(r *http.Request) (page.View, error) {
+	instance, node, volume := page.HistoryOf(r.URL.Query())
+	list, err := u.Events.List(event.Query{InstanceID: strings.ToLower(instance), NodeID: strings.ToLower(node), VolumeID: strings.ToLower(volume), Limit: page.HistoryLength})
+	return page.History{Events: list.Items}, err
+}
+
+// latest are the newest events that the query asks for, in their order.
+func (u *UI) latest(q event.Query) ([]api.Event, error) {
+	q.Limit = latest
+	list, err := u.Events.List(q)
+	return list.Items, err
+}
+
+func (u *UI) volumesOf(r *http.Request, wanted func(api.Volume) bool) ([]api.Volume, error) {
+	all, err := u.Volumes.List(r.Context())
+	return slices.DeleteFunc(all, func(v api.Volume) bool { return !wanted(v) }), err
+}
+
+// idOf is a UUID of the path, in the form in which ids are kept.
+func idOf(r *http.Request, name string) (string, error) {
+	id := strings.ToLower(r.PathValue(name))
+	if len(id) != 36 || uuid.Validate(id) != nil {
+		return "", errNoPage
+	}
+	return id, nil
+}

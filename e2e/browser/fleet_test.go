@@ -1,0 +1,95 @@
+package browser
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// painted is when the browser first painted something, in milliseconds after the page was asked for,
+// and load what the page took: until its last byte, and its bytes.
+const (
+	painted = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0"
+	load    = "(e => ({answered: e.responseEnd - e.requestStart, bytes: e.decodedBodySize}))(performance.getEntriesByType('navigation')[0])"
+)
+
+func TestALargeFleet(t *testing.T) {
+	for _, size := range []struct {
+		nodes, changes int
+		long           bool
+	}{{200, 10, false}, {2000, 120, true}} {
+		t.Run(fmt.Sprint(size.nodes), func(t *testing.T) {
+			c := results.Begin(t, "browser", fmt.Sprintf("%d nodes", size.nodes), "the pages of a large fleet, what a change takes to be shown, and what an open page costs the controller")
+			if size.long {
+				results.LongOnly(t)
+			}
+			large(t, c, size.nodes, size.changes)
+		})
+	}
+}
+
+func large(t *testing.T, c *results.Case, nodes, changes int) {
+	w := newWorld(t)
+	w.fleet(nodes)
+	b := open(t, w.Controller)
+	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/")
+	for _, path := range []string{"/ui/", "/ui/instances", "/ui/nodes", "/ui/nodes?state=Enrolled&page=2", "/ui/history"} {
+		b.visit(path)
+		b.until("something is painted", painted)
+		l := value[struct{ Answered, Bytes float64 }](b, load)
+		c.Figure(path, "%.0f KiB, answered in %.0f ms, painted after %.0f ms", l.Bytes/1024, l.Answered, value[float64](b, painted))
+	}
+	b.visit("/ui/nodes")
+	b.untilConnected()
+	if rows := value[int](b, "document.querySelectorAll('#live tbody tr').length"); rows != min(nodes, 200) {
+		t.Errorf("a page has %d rows", rows)
+	}
+
+	// A node in the middle of the page loses its identity.
+	const at = 150
+	began := time.Now()
+	w.must(client.Done(w.API.RevokeNode(t.Context(), w.machines[at].ServerID)))
+	b.until("the node is shown as Revoked", fmt.Sprintf("document.querySelector('#live a[href$=%q]').closest('tr').innerText.includes('Revoked')", w.machines[at].ServerID))
+	c.Figure("a change is shown after", "%.1f s", time.Since(began).Seconds())
+
+	fragments := w.fragments()
+	opened := w.cost(changes)
+	fragments = w.fragments() - fragments
+	b.run(chromedp.Navigate("about:blank"))
+	closed := w.cost(changes)
+	c.Figure("changes", "%d, two a second", changes)
+	c.Figure("fragments while the page was open", "%d", fragments)
+	c.Figure("CPU of the controller", "%.1f %% with the page open, %.1f %% without", opened, closed)
+	u := w.Usage()
+	c.Figure("memory of the controller", "%d MiB, at most %d MiB", u.Resident>>20, u.Peak>>20)
+}
+
+// cost is the processor time of the controller, in percent of one processor, while nodes report changes.
+func (w *world) cost(changes int) float64 {
+	w.t.Helper()
+	began, before := time.Now(), w.Usage().CPU
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for i := range changes {
+		<-tick.C
+		w.must(w.report(w.machines[i%100], fmt.Sprintf("5.10.0-%d", time.Now().UnixNano())))
+	}
+	return 100 * (w.Usage().CPU - before).Seconds() / time.Since(began).Seconds()
+}
+
+// fragments is how many parts of the list of nodes the browser was given, or had already.
+func (w *world) fragments() (n int) {
+	w.t.Helper()
+	all, err := w.Metrics()
+	w.must(err)
+	for _, code := range []string{"200", "304"} {
+		n += int(all[`nodehitch_http_requests_total{code="`+code+`",operation="ui.nodes"}`])
+	}
+	return n
+}

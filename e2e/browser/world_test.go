@@ -1,0 +1,129 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// world is a controller with a fleet.
+type world struct {
+	*loopback.Controller
+	t         testing.TB
+	instances []string
+	machines  []*loopback.Machine
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	return &world{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{
+		"metricsListen": loopback.FreeAddress(t), "log": "{level: debug}", "pollSeconds": "300", "convergeSeconds": "86400",
+	}})}
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// token makes an API token.
+func (w *world) token(name string, scope api.Scope) *api.NewToken {
+	w.t.Helper()
+	token, err := client.Read[api.NewToken](w.API.CreateToken(w.t.Context(), api.TokenRequest{Name: name, Scope: scope}))
+	w.must(err)
+	return token
+}
+
+// id is the n-th UUID of a kind.
+func id(kind, n int) string { return fmt.Sprintf("b0057000-0000-4000-8%03d-%012d", kind, n) }
+
+// perInstance is how many servers a VNF instance has.
+const perInstance = 100
+
+// fleet makes so many workers and enrolls them; they report that they are what they should be.
+func (w *world) fleet(nodes int) {
+	w.t.Helper()
+	var wait sync.WaitGroup
+	todo := make(chan func() error)
+	errs := make(chan error, nodes)
+	for range 4 {
+		wait.Go(func() {
+			for do := range todo {
+				if err := do(); err != nil {
+					errs <- err
+				}
+			}
+		})
+	}
+	for n := 0; n < nodes; n += perInstance {
+		instance := id(0, len(w.instances))
+		w.instances = append(w.instances, instance)
+		w.PutParams(instance, clusterParams, workers(n, min(perInstance, nodes-n)))
+		token := w.JoinToken(instance)
+		for i := n; i < min(nodes, n+perInstance); i++ {
+			m := w.machine(i)
+			w.machines = append(w.machines, m)
+			todo <- func() error {
+				if err := m.Enroll(w.t.Context(), token); err != nil {
+					return err
+				}
+				return w.report(m, "5.10.0-1")
+			}
+		}
+	}
+	close(todo)
+	wait.Wait()
+	close(errs)
+	for err := range errs {
+		w.t.Fatal(err)
+	}
+}
+
+// machine is the i-th server, which calls from an address of its own, as machines do.
+func (w *world) machine(i int) *loopback.Machine {
+	m := w.Machine(id(1, i))
+	dialer := &net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(i/250), byte(1+i%250))}}
+	m.Dial = dialer.DialContext
+	return m
+}
+
+// report reports a converged machine with this kernel.
+func (w *world) report(m *loopback.Machine, kernel string) error {
+	config, err := m.Config(w.t.Context())
+	if err != nil {
+		return err
+	}
+	s := loopback.Converged(*config)
+	s.Facts = api.Facts{Hostname: m.ServerID, AgentVersion: "v0.1.0", Architecture: "amd64", KernelVersion: kernel, OSImage: "Debian GNU/Linux 12 (bookworm)"}
+	return m.Report(context.WithoutCancel(w.t.Context()), s)
+}
+
+// kernelOf is what a converged node reports.
+var clusterParams = map[string]any{"k8s_cluster_installation_param": map[string]any{
+	"script_path": "Scripts/install.sh",
+	"master_node": map[string]any{"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
+	"worker_node": map[string]any{"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"},
+}}
+
+// workers is a stack of n workers, the first of which has the number from.
+func workers(from, n int) *api.Topology {
+	t := &api.Topology{StackStatus: "CREATE_COMPLETE"}
+	for i := from; i < from+n; i++ {
+		t.Servers = append(t.Servers, api.Server{ID: id(1, i), Name: fmt.Sprintf("worker%d", i),
+			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}}}})
+	}
+	return t
+}
+
+// shot is where a screenshot of a case is kept.
+func (w *world) shot(name string) string { return filepath.Join(w.Dir, name+".png") }
