@@ -42,7 +42,7 @@ func fewerColours(picture []byte) ([]byte, error) {
 		c := color.RGBA{from.Pix[4*i], from.Pix[4*i+1], from.Pix[4*i+2], 255}
 		index, known := nearest[c]
 		if !known {
-			index = uint8(palette.Index(c)) //nolint:gosec // a palette has 256 colours
+			index = uint8(palette.Index(c))
 			nearest[c] = index
 		}
 		to.Pix[i] = index

@@ -49,9 +49,10 @@ type shell struct {
 	Filter                      *filter
 	Triggers, URL, Events, ETag string
 	SignOut                     string
-	Main                        template.HTML
-	Rendered                    stamp
-	Bare                        bool
+	// Main is what html/template has written already.
+	Main     template.HTML
+	Rendered stamp
+	Bare     bool
 }
 
 // navLink is a section in the navigation.
@@ -70,7 +71,7 @@ func write(w io.Writer, f Frame, v View) error {
 		return err
 	}
 	s := shell{Title: c.title, Lead: c.lead, Token: f.Token, Version: f.Version, Filter: c.filter, SignOut: PathSignOut, Bare: c.bare,
-		Main: template.HTML(main.String()), Rendered: f.both(&f.Now)} //nolint:gosec // html/template has written it
+		Main: template.HTML(main.String()), Rendered: f.both(&f.Now)}
 	if f.URL != nil {
 		s.URL = f.URL.RequestURI()
 		s.Nav = navigation(f, c)
