@@ -111,7 +111,11 @@ func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, erro
 			state = "etcd does not answer as expected: " + err.Error()
 		}
 		if said != state {
-			c.o.Log.Info("waiting to become the writer", "because", state)
+			level := slog.LevelInfo
+			if err != nil {
+				level = slog.LevelWarn
+			}
+			c.o.Log.Log(ctx, level, "waiting to become the writer", "because", state)
 			said = state
 		}
 		select {

@@ -59,13 +59,15 @@ func largest(most int, try func(int) error) (int, error) {
 	return n, failed
 }
 
+// probe deletes in a transaction whose condition never holds. If it put something, etcd would
+// count that against its quota before it looks at the condition, and raise its alarm.
 func (c *Client) probe(ctx context.Context, changes, bytes int) error {
 	operations := make([]clientv3.Op, changes)
 	for i := range operations {
-		operations[i] = clientv3.OpPut(c.records()+strconv.Itoa(i), "")
+		operations[i] = clientv3.OpDelete(c.records() + strconv.Itoa(i))
 	}
 	if bytes > 0 {
-		operations[0] = clientv3.OpPut(c.records(), strings.Repeat("x", bytes-headRoom/2))
+		operations[0] = clientv3.OpDelete(c.records() + strings.Repeat("x", bytes-headRoom/2))
 	}
 	_, err := within(ctx, pageLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return c.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(c.writerKey()), "<", 0)).Then(operations...).Commit()

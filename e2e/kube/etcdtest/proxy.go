@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Proxy is a network between a client and a member of etcd that can be cut. A connection over
@@ -19,6 +20,8 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	lost  map[Direction]bool
+	late  bool
+	until time.Time
 	links map[*link]bool
 	done  sync.WaitGroup
 }
@@ -35,7 +38,11 @@ const (
 type link struct {
 	client, etcd net.Conn
 	damaged      bool
+	kept         []byte
 }
+
+// keep is shorter than what a client waits for before it takes back what it has asked.
+const keep = time.Second
 
 // NewProxy is a proxy before a member, given by its URL, until the test ends.
 func NewProxy(t testing.TB, member string) *Proxy {
@@ -71,12 +78,27 @@ func (p *Proxy) Lose(directions ...Direction) {
 	}
 }
 
+// Delay is Lose in both directions, but what the client sends in the first second reaches
+// etcd at Heal.
+func (p *Proxy) Delay() {
+	p.Lose(ToEtcd, ToClient)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.late, p.until = true, time.Now().Add(keep)
+}
+
 // Heal makes the network whole again.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.lost)
+	p.late = false
 	for l := range p.links {
+		if len(l.kept) > 0 {
+			_, _ = l.etcd.Write(l.kept)
+			l.kept = nil
+			continue // etcd forgets what a connection has asked if it is closed
+		}
 		if l.damaged {
 			l.close()
 		}
@@ -107,22 +129,32 @@ func (p *Proxy) carry(l *link, way Direction, to io.Writer, from io.Reader) {
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		if err == nil && !p.loses(l, way) {
+		if err == nil && !p.loses(l, way, buffer[:n]) {
 			_, err = to.Write(buffer[:n])
 		}
 		if err != nil {
-			l.close()
-			p.mu.Lock()
-			delete(p.links, l)
-			p.mu.Unlock()
+			p.ended(l)
 			return
 		}
 	}
 }
 
-func (p *Proxy) loses(l *link, way Direction) bool {
+// ended closes both ends, unless there is something that etcd has to get yet.
+func (p *Proxy) ended(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if len(l.kept) == 0 {
+		l.close()
+		delete(p.links, l)
+	}
+}
+
+func (p *Proxy) loses(l *link, way Direction, bytes []byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.late && way == ToEtcd && time.Now().Before(p.until) {
+		l.kept = append(l.kept, bytes...)
+	}
 	l.damaged = l.damaged || p.lost[way]
 	return p.lost[way]
 }
