@@ -98,8 +98,9 @@ func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, erro
 	tick := time.NewTicker(c.o.TTL / 10)
 	defer tick.Stop()
 	var said string
+	var most limits
 	for {
-		term, state, err := c.elect(ctx, seen)
+		term, state, err := c.elect(ctx, seen, &most)
 		if term != nil {
 			return term, nil
 		}
@@ -127,10 +128,15 @@ func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, erro
 }
 
 // elect makes this controller the writer if there is none, and else says why it does not.
-func (c *Client) elect(ctx context.Context, seen func(Position)) (term *Term, state string, err error) {
+func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (term *Term, state string, err error) {
 	holder, err := c.look(ctx, seen)
 	if err != nil || holder != "" {
 		return nil, "the writer is " + holder, err
+	}
+	if most.changes == 0 {
+		if *most, err = c.limits(ctx); err != nil {
+			return nil, "", fmt.Errorf("finding out how large a transaction etcd takes: %w", err)
+		}
 	}
 	began := time.Now() // before etcd's clock of the lease begins
 	lease, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
@@ -145,7 +151,7 @@ func (c *Client) elect(ctx context.Context, seen func(Position)) (term *Term, st
 			Then(clientv3.OpPut(key, c.o.Name, clientv3.WithLease(lease.ID))).Commit()
 	})
 	if err == nil && answer.Succeeded {
-		return newTerm(ctx, c, lease.ID, answer.Header, began)
+		return newTerm(c, lease.ID, answer.Header, began, *most), "", nil
 	}
 	// If the key was written and the answer is lost, it goes with the lease.
 	c.revoke(ctx, lease.ID)

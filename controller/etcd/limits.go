@@ -27,17 +27,20 @@ func (t *Term) Overhead() int { return len(t.client.records()) + 32 }
 // limits asks etcd how many operations (--max-txn-ops) and bytes (--max-request-bytes) it
 // takes in a transaction: it refuses larger ones before it looks at their condition, and the
 // condition of these never holds. So nothing is written.
-func (c *Client) limits(ctx context.Context) (changes, bytes int, err error) {
-	changes, err = largest(mostChanges, func(n int) error { return c.probe(ctx, n, 0) })
+func (c *Client) limits(ctx context.Context) (l limits, err error) {
+	changes, err := largest(mostChanges, func(n int) error { return c.probe(ctx, n, 0) })
 	if err != nil {
-		return 0, 0, err
+		return l, err
 	}
 	steps, err := largest(mostBytes/bytesStep, func(n int) error { return c.probe(ctx, 1, n*bytesStep) })
 	if err == nil && (changes < 2 || steps < 1) {
 		err = fmt.Errorf("etcd takes %d operations and %d bytes in a transaction: raise its --max-txn-ops and --max-request-bytes", changes, steps*bytesStep)
 	}
-	return changes - 1, steps*bytesStep - headRoom, err // the head is a change too
+	return limits{changes: changes - 1, bytes: steps*bytesStep - headRoom}, err // the head is a change too
 }
+
+// limits of a commit; see Term.Limits.
+type limits struct{ changes, bytes int }
 
 // headRoom is for the head and for what a transaction has but its changes.
 const headRoom = 4 << 10
@@ -59,18 +62,20 @@ func largest(most int, try func(int) error) (int, error) {
 	return n, failed
 }
 
-// probe deletes in a transaction whose condition never holds. If it put something, etcd would
-// count that against its quota before it looks at the condition, and raise its alarm.
+// probe asks for a transaction whose condition never holds. It deletes, and has its bytes in
+// the condition: what is put etcd would count against its quota before it looks at the
+// condition, and raise its alarm; keys it would write to its log.
 func (c *Client) probe(ctx context.Context, changes, bytes int) error {
 	operations := make([]clientv3.Op, changes)
 	for i := range operations {
 		operations[i] = clientv3.OpDelete(c.records() + strconv.Itoa(i))
 	}
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(c.writerKey()), "<", 0)}
 	if bytes > 0 {
-		operations[0] = clientv3.OpDelete(c.records() + strings.Repeat("x", bytes-headRoom/2))
+		conditions = append(conditions, clientv3.Compare(clientv3.Value(c.writerKey()), "=", strings.Repeat("x", bytes-headRoom/2)))
 	}
 	_, err := within(ctx, pageLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		return c.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(c.writerKey()), "<", 0)).Then(operations...).Commit()
+		return c.etcd.Txn(ctx).If(conditions...).Then(operations...).Commit()
 	})
 	return err
 }

@@ -42,8 +42,7 @@ type Term struct {
 	// number is the create revision of the writer's key: no two terms have the same.
 	number  int64
 	cluster string
-	// changes and bytes are the limits of a commit.
-	changes, bytes int
+	limits  limits
 
 	// committing is held while a commit is on its way: there is one at a time.
 	committing sync.Mutex
@@ -58,16 +57,12 @@ type Term struct {
 	idle           chan struct{} // closed when the lease is no longer renewed
 }
 
-func newTerm(ctx context.Context, c *Client, lease clientv3.LeaseID, header *pb.ResponseHeader, began time.Time) (*Term, string, error) {
+func newTerm(c *Client, lease clientv3.LeaseID, header *pb.ResponseHeader, began time.Time, most limits) *Term {
 	t := &Term{client: c, lease: lease, number: header.Revision, revision: header.Revision, cluster: clusterOf(header),
-		renewed: began, over: make(chan struct{}), idle: make(chan struct{})}
+		limits: most, renewed: began, over: make(chan struct{}), idle: make(chan struct{})}
 	go t.renew()
-	var err error
-	if t.changes, t.bytes, err = c.limits(ctx); err != nil {
-		return nil, "", errors.Join(fmt.Errorf("finding out how large a transaction etcd takes: %w", err), t.Close())
-	}
-	c.o.Log.Info("this controller is the writer", "term", t.number, "transactionChanges", t.changes, "transactionBytes", t.bytes)
-	return t, "", nil
+	c.o.Log.Info("this controller is the writer", "term", t.number, "transactionChanges", most.changes, "transactionBytes", most.bytes)
+	return t
 }
 
 // Over is closed when the term has ended.
@@ -82,7 +77,7 @@ func (t *Term) Why() error {
 
 // Limits are how many records one commit can change, and how many bytes they may have
 // together: of each its key, its value and Overhead.
-func (t *Term) Limits() (changes, bytes int) { return t.changes, t.bytes }
+func (t *Term) Limits() (changes, bytes int) { return t.limits.changes, t.limits.bytes }
 
 // Position is etcd's cluster and the highest revision that this term knows.
 func (t *Term) Position() (cluster string, revision int64) {
