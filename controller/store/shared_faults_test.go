@@ -55,7 +55,7 @@ func TestTheAnswerToACommitIsLost(t *testing.T) {
 				return putNode("n2")(tx)
 			})
 			if !isProblem(err, api.ProblemUnavailable) || !errors.Is(err, etcd.ErrOutcomeUnknown) || told {
-				t.Errorf("error %v, told of a commit: %v", err, told)
+				t.Fatalf("error %v, told of a commit: %v", err, told)
 			}
 			dead(t, s)
 			proxy.Heal()
@@ -156,7 +156,7 @@ func TestALeaseThatEnds(t *testing.T) {
 		return putNode("n2")(tx)
 	})
 	if !isProblem(err, api.ProblemUnavailable) || !errors.Is(term.Why(), etcd.ErrLost) {
-		t.Errorf("error %v, the term is over because %v", err, term.Why())
+		t.Fatalf("error %v, the term is over because %v", err, term.Why())
 	}
 	dead(t, s)
 	shut(t, s)

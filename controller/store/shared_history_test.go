@@ -124,7 +124,7 @@ func TestEtcdIsPutBackUnderTheWriter(t *testing.T) {
 	putBack(t, member, then)
 	must(t, term.Check())
 	if err := s.Update(putNode("n2")); !isProblem(err, api.ProblemUnavailable) {
-		t.Errorf("error %v", err)
+		t.Fatalf("error %v", err)
 	}
 	dead(t, s)
 	shut(t, s)
