@@ -15,6 +15,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 
 // server is a controller that becomes the writer again and again.
@@ -142,6 +143,7 @@ func TestSharedIsLinearizable(t *testing.T) {
 	}
 	began, done := time.Now(), &calls{}
 	var numbers atomic.Int64
+	var pause sync.RWMutex
 	for client := range 6 {
 		running.Go(func() {
 			pace := time.NewTicker(20 * time.Millisecond)
@@ -156,7 +158,9 @@ func TestSharedIsLinearizable(t *testing.T) {
 				if client%2 == 0 {
 					number = int(numbers.Add(1))
 				}
+				pause.RLock()
 				done.do(s, client, number, began)
+				pause.RUnlock()
 			}
 		})
 	}
@@ -165,7 +169,7 @@ func TestSharedIsLinearizable(t *testing.T) {
 		faults = 4
 	}
 	for i := range faults {
-		harm(t, cluster, servers, i)
+		harm(t, cluster, servers, &pause, i)
 	}
 	cancel()
 	running.Wait()
@@ -178,54 +182,56 @@ func TestSharedIsLinearizable(t *testing.T) {
 
 // harm does one thing to what is there, until the writer has noticed it, and then makes it
 // whole again.
-func harm(t *testing.T, cluster *etcdtest.Cluster, servers []*server, i int) {
-	writer := func() (*server, *Store) {
-		for {
-			for _, s := range servers {
-				if opened := s.current.Load(); opened != nil {
-					return s, opened
-				}
-			}
-			time.Sleep(10 * time.Millisecond) // until there is a writer
-		}
-	}
-	s, opened := writer()
-	notices := func() {
-		select {
-		case <-opened.OutcomeUnknown():
-		case <-time.After(3 * testTTL):
-			t.Log("the writer goes on")
-		}
-	}
-	someoneElse := func() {
-		for j := 0; j < 1000; j++ {
-			if next, opened := writer(); next != s && opened != nil {
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}
+func harm(t *testing.T, cluster *etcdtest.Cluster, servers []*server, clients *sync.RWMutex, i int) {
+	s, opened := theWriter(t, servers)
 	switch i % 4 {
-	case 0: // what it has sent comes when another one is the writer
+	case 0: // what it has sent comes when another one is the writer, and is the last one's to come
 		s.proxy.Delay()
-		notices()
-		someoneElse()
-		time.Sleep(200 * time.Millisecond) // let that one write
+		<-opened.OutcomeUnknown()
+		next, opened := theWriter(t, servers)
+		if next == s {
+			t.Fatal("a controller that is cut off became the writer")
+		}
+		known := commitsOf(opened)
+		loopback.Until(t, "clients have written to the next writer", func() bool { return commitsOf(opened) > known+3 })
+		clients.Lock()
+		defer clients.Unlock()
+		before := applied(t, cluster.Members[0])
 		s.proxy.Heal()
+		loopback.Until(t, "etcd has got the late commit", func() bool { return applied(t, cluster.Members[0]) > before })
+		next.proxy.Lose(etcdtest.ToEtcd, etcdtest.ToClient)
+		<-opened.OutcomeUnknown()
+		next.proxy.Heal()
 	case 1:
 		s.proxy.Lose(etcdtest.ToClient)
-		notices()
+		<-opened.OutcomeUnknown()
 		s.proxy.Heal()
-	case 2:
+	case 2: // it may notice nothing
 		m := cluster.Members[rand.IntN(len(cluster.Members))]
 		m.Freeze()
-		time.Sleep(testTTL / 2)
+		_ = opened.Update(putNode("while a member is frozen"))
 		m.Thaw()
 	case 3:
 		m := cluster.Members[rand.IntN(len(cluster.Members))]
 		m.Kill()
 		m.Start()
 	}
+}
+
+func commitsOf(s *Store) int64 { return s.engine.(*shared).committed.Load().sequence }
+
+// theWriter waits until there is one.
+func theWriter(t *testing.T, servers []*server) (found *server, opened *Store) {
+	loopback.Until(t, "there is a writer", func() bool {
+		for _, s := range servers {
+			if opened = s.current.Load(); opened != nil {
+				found = s
+				return true
+			}
+		}
+		return false
+	})
+	return found, opened
 }
 
 // check adds what a last controller reads and looks for an order of all that explains it.
