@@ -224,7 +224,12 @@ func commitsOf(s *Store) int64 { return s.engine.(*shared).committed.Load().sequ
 func theWriter(t *testing.T, servers []*server) (found *server, opened *Store) {
 	loopback.Until(t, "there is a writer", func() bool {
 		for _, s := range servers {
-			if opened = s.current.Load(); opened != nil {
+			if opened = s.current.Load(); opened == nil {
+				continue
+			}
+			select {
+			case <-opened.OutcomeUnknown(): // it is about to notice
+			default:
 				found = s
 				return true
 			}
