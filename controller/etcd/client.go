@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -49,14 +48,15 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Client is a connection to etcd. It is safe for concurrent use.
+// Client is a connection to etcd, which the first Campaign makes.
 type Client struct {
-	o    Options
-	etcd *clientv3.Client
+	o      Options
+	config clientv3.Config
+	etcd   *clientv3.Client // nil until it is connected
 }
 
-// Connect makes the connection when it is first used: an etcd that does not answer is no error.
-func Connect(o Options) (*Client, error) {
+// New is a client that has not called etcd yet.
+func New(o Options) *Client {
 	if o.TTL == 0 {
 		o.TTL = defaultTTL
 	}
@@ -65,17 +65,26 @@ func Connect(o Options) (*Client, error) {
 	}
 	// A member that is cut off is noticed after 7 s, else only after TCP's minutes; more
 	// often than each 5 s etcd's default does not allow.
-	etcd, err := clientv3.New(clientv3.Config{Endpoints: o.Endpoints, TLS: o.TLS, Username: o.Username, Password: o.Password,
+	return &Client{o: o, config: clientv3.Config{Endpoints: o.Endpoints, TLS: o.TLS, Username: o.Username, Password: o.Password,
 		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: callLimit, DialTimeout: callLimit,
-		MaxCallSendMsgSize: 2 * mostBytes, Logger: zap.NewNop()})
-	if err != nil {
-		return nil, fmt.Errorf("connecting to etcd %s: %w", strings.Join(o.Endpoints, ", "), err)
+		MaxCallSendMsgSize: 2 * mostBytes, Logger: zap.NewNop()}}
+}
+
+// connect authenticates with etcd if there is a password.
+func (c *Client) connect() (err error) {
+	if c.etcd == nil {
+		c.etcd, err = clientv3.New(c.config)
 	}
-	return &Client{o: o, etcd: etcd}, nil
+	return err
 }
 
 // Close ends the connection. A term that is not closed ends when its lease does.
-func (c *Client) Close() error { return c.etcd.Close() }
+func (c *Client) Close() error {
+	if c.etcd == nil {
+		return nil
+	}
+	return c.etcd.Close()
+}
 
 func (c *Client) writerKey() string { return c.o.Prefix + "/writer" }
 func (c *Client) headKey() string   { return c.o.Prefix + "/head" }
@@ -92,8 +101,8 @@ type Position struct {
 }
 
 // Campaign waits until this controller is the writer, or ctx ends, or etcd refuses this
-// client. While another controller is the writer, or nobody, it tells seen each second how far
-// the history has come.
+// client. Meanwhile it tells seen each second how far the history has come. It is not to be
+// called twice at the same time.
 func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, error) {
 	tick := time.NewTicker(c.o.TTL / 10)
 	defer tick.Stop()
@@ -129,14 +138,18 @@ func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, erro
 
 // elect makes this controller the writer if there is none, and else says why it does not.
 func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (term *Term, state string, err error) {
-	holder, err := c.look(ctx, seen)
-	if err != nil || holder != "" {
-		return nil, "the writer is " + holder, err
+	if err := c.connect(); err != nil {
+		return nil, "", fmt.Errorf("connecting: %w", err)
 	}
+	// Once, and not when the writer has died.
 	if most.changes == 0 {
 		if *most, err = c.limits(ctx); err != nil {
 			return nil, "", fmt.Errorf("finding out how large a transaction etcd takes: %w", err)
 		}
+	}
+	holder, err := c.look(ctx, seen)
+	if err != nil || holder != "" {
+		return nil, "the writer is " + holder, err
 	}
 	began := time.Now() // before etcd's clock of the lease begins
 	lease, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {

@@ -43,8 +43,7 @@ const testTTL = 5 * time.Second
 
 func (d database) connect(t testing.TB) *etcd.Client {
 	t.Helper()
-	c, err := etcd.Connect(etcd.Options{Endpoints: d.endpoints, Prefix: d.prefix, Name: "test", TTL: d.ttl})
-	must(t, err)
+	c := etcd.New(etcd.Options{Endpoints: d.endpoints, Prefix: d.prefix, Name: "test", TTL: d.ttl})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
