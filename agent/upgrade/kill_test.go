@@ -51,8 +51,11 @@ func child(doing string) error {
 	what, dirs, _ := strings.Cut(doing, " ")
 	dir, stateDir, _ := strings.Cut(dirs, " ")
 	s := &scene{dir: dir, state: state.At(stateDir), answers: true}
-	if what == "check" {
+	switch what {
+	case "check":
 		return s.guard().Check(context.Background())
+	case "verify":
+		return verify(context.Background(), filepath.Join(dir, "download"), version.Version, filepath.Join(dir, "config"))
 	}
 	r, err := load(state.At(filepath.Join(stateDir, "planned")))
 	if err != nil {

@@ -11,10 +11,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A power cut may lose or reorder what was not synced. So each step of a switch, and of a
-// roll-back, is synced before the next one begins.
+// A power cut may lose or reorder what was not synced. So a build lasts before it is switched
+// to, and each step of a switch, and of a roll-back, is synced before the next one begins.
 func TestEachStepLastsBeforeTheNext(t *testing.T) {
 	s := unswitched(t)
+	program, err := os.ReadFile(os.Args[0])
+	must(t, err)
+	for name, content := range map[string]string{"download": string(program), "config": "good"} {
+		must(t, os.WriteFile(filepath.Join(s.dir, name), []byte(content), 0o600))
+	}
+	if diff := cmp.Diff([]string{"sync build"}, s.traced("verify")); diff != "" {
+		t.Errorf("a build that may be switched to (-want +got):\n%s", diff)
+	}
+	s.build("download", "v2")
 	want := []string{
 		"identity", "sync state", "machine", "sync state", "old build kept", "sync programs",
 		"record", "sync state", "binary replaced", "sync programs",
@@ -42,6 +51,7 @@ func (s *scene) traced(what string) (steps []string) {
 	text, err := os.ReadFile(log)
 	must(s.t, err)
 	names := map[string]string{ // the end of a call's arguments
+		"<" + filepath.Join(s.dir, "download") + ">)":       "sync build",
 		"<" + s.dir + ">)":                                  "sync programs",
 		"<" + s.state.Path("") + ">)":                       "sync state",
 		`"` + s.state.Path(recordFile) + `")`:               "record",
