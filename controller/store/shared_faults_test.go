@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,6 +46,7 @@ func TestTheAnswerToACommitIsLost(t *testing.T) {
 		t.Run(string(lost), func(t *testing.T) {
 			cluster := etcdtest.Open(t, 1)
 			d, proxy := databaseOf(cluster), etcdtest.NewProxy(t, cluster.Members[0].URL)
+			d.ttl = time.Minute // the lease is not what ends the term
 			a, _ := replicas(t)
 			s, _ := a.open(t, d.through(proxy))
 			update(t, s, putNode("n1"))
@@ -56,6 +58,11 @@ func TestTheAnswerToACommitIsLost(t *testing.T) {
 			})
 			if !isProblem(err, api.ProblemUnavailable) || !errors.Is(err, etcd.ErrOutcomeUnknown) || told {
 				t.Fatalf("error %v, told of a commit: %v", err, told)
+			}
+			select {
+			case <-s.OutcomeUnknown():
+			default:
+				t.Fatal("the term goes on")
 			}
 			dead(t, s)
 			proxy.Heal()
