@@ -98,6 +98,22 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// etcd may be nearly full, and others use it too.
+func TestLimitsTakeNoSpace(t *testing.T) {
+	endpoints := etcdtest.Open(t, 1, "--quota-backend-bytes=1048576").Endpoints()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // enough to raise an alarm
+	defer cancel()
+	term, err := connect(t, endpoints).Campaign(ctx, nil)
+	if err == nil {
+		must(t, term.Close())
+	}
+	alarms, listErr := raw(t, endpoints).AlarmList(t.Context())
+	must(t, listErr)
+	if len(alarms.Alarms) > 0 || err != nil {
+		t.Errorf("etcd has raised %v, and the campaign ended with %v", alarms.Alarms, err)
+	}
+}
+
 // A load has many pages, in which nothing is missing or twice.
 func TestLoadOfManyRecords(t *testing.T) {
 	endpoints := etcdtest.Open(t, 1).Endpoints()
