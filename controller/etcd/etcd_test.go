@@ -153,8 +153,10 @@ func TestATermThatIsClosed(t *testing.T) {
 	next := make(chan error)
 	waiting := make(chan struct{}, 1000)
 	client := connect(t, endpoints)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the lease is of an hour
+	defer cancel()
 	go func() {
-		term, err := client.Campaign(t.Context(), func(etcd.Position) { waiting <- struct{}{} })
+		term, err := client.Campaign(ctx, func(etcd.Position) { waiting <- struct{}{} })
 		if err == nil {
 			err = term.Close()
 		}
