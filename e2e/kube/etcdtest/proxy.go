@@ -78,10 +78,10 @@ func (p *Proxy) Lose(directions ...Direction) {
 	}
 }
 
-// Delay is Lose in both directions, but what the client sends in the first second reaches
-// etcd at Heal.
+// Delay is Lose of what goes to etcd, but what the client sends in the first second reaches
+// etcd at Heal. Answers to what it has sent before arrive.
 func (p *Proxy) Delay() {
-	p.Lose(ToEtcd, ToClient)
+	p.Lose(ToEtcd)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.late, p.until = true, time.Now().Add(keep)
