@@ -54,7 +54,8 @@ func (w *world) newTacker() *tacker {
 	m.pin = trust.Pin
 	err = errors.Join(python.Write("../..", m.path("installed"), "1.2.3"),
 		os.WriteFile(m.path("token"), []byte(created.Secret+"\n"), 0o600),
-		os.WriteFile(m.path("root.pem"), []byte(trust.RootCertificate), 0o600))
+		os.WriteFile(m.path("root.pem"), []byte(trust.RootCertificate), 0o600),
+		os.WriteFile(m.path("state.json"), []byte(`{"occurrences": []}`), 0o600))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -171,6 +171,9 @@ func TestAVIMThatCannotBeRegistered(t *testing.T) {
 	}
 
 	refused := w.newMembers("mine")
+	forged := vimOfTacker{ID: "forged", Name: "mine", Type: "kubernetes", Tenant: "another", URL: "https://" + refused.masters[0].address + ":6443",
+		Extra: map[string]map[string]string{"nodehitch": {"vnfInstanceId": refused.id}}}
+	w.database(func(d *database) { d.VIMs = append(d.VIMs, forged) })
 	text := refused.withVIM("CA", "refused-token").raises("VIM mine of VNF instance "+refused.id, "VimUnauthorizedException: (401)", "[redacted]")
 	if strings.Contains(text, "refused-token") || strings.Contains(text, "\n") {
 		t.Errorf("the text is %q", text)
@@ -178,9 +181,12 @@ func TestAVIMThatCannotBeRegistered(t *testing.T) {
 	refused.grants("CA", "token-two")
 	refused.told("token-two")
 	refused.call("instantiate_end", refused.instantiateRequest(), nil).succeeds()
+	if all := w.vims(); len(all) != 3 || all[2].Tenant != "tenant" || all[2].Credential.Token != "token-two" || all[1].Credential.Token != "" {
+		t.Errorf("Tacker has %+v, want another VIM, in the project of the VNF", all)
+	}
 	refused.deleted()
 	refused.call("terminate_end", nil, nil).succeeds() // Tacker's rollback has no other hook
-	if all := w.vims(); len(all) != 1 || all[0].ID != "foreign" {
-		t.Errorf("the rollback has left %+v, want the VIM of others alone", all)
+	if all := w.vims(); len(all) != 2 || all[0].ID != "foreign" || all[1].ID != "forged" {
+		t.Errorf("the rollback has left %+v, want the VIMs of others alone", all)
 	}
 }

@@ -3,6 +3,8 @@ package tacker
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,55 +68,80 @@ func TestHooksOfRealTacker(t *testing.T) {
 
 // TestTheVIMOfRealTacker takes a VIM through its life in Tacker's own database.
 func TestTheVIMOfRealTacker(t *testing.T) {
-	results.Begin(t, suite, "real-tacker-vim", "Tacker's own plugin registers, changes, registers anew and deletes the VIM of a cluster; no key stays behind, and no log at DEBUG has the token")
+	results.Begin(t, suite, "real-tacker-vim", "Tacker's own plugin registers, changes, registers anew and deletes the VIM of a cluster, for either API; a CNF of the v2 API gets it; no key stays behind, and no log at DEBUG has the token")
 	w := &world{t: t, whole: t, dir: t.TempDir(), interpreter: interpreter(t, t.TempDir())}
-	if err := python.Write("../..", w.path("installed"), "1.2.3"); err != nil {
+	conf := w.path("home/.tacker/tacker.conf")
+	if err := errors.Join(python.Write("../..", w.path("installed"), "1.2.3"), os.MkdirAll(filepath.Dir(conf), 0o700),
+		os.WriteFile(conf, []byte("[DEFAULT]\ntransport_url = fake:/\n[database]\nconnection = sqlite:///"+w.path("database")+"\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	cmd := w.python("testdata/real_vim.py", w.path("log"))
-	cmd.Env = append(cmd.Env, "PYTHONPATH="+w.path("installed")+":"+source(t))
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+w.path("installed")+":"+source(t), "HOME="+w.path("home"), "PBR_VERSION=1.2.3")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	var steps []struct {
-		VIMs []struct {
-			ID, Name, URL, Token string
-			Extra                map[string]map[string]string
+	type life struct {
+		Steps []struct {
+			VIMs []struct {
+				ID, Name, URL, Token string
+				Extra                map[string]map[string]string
+			}
+			Asked, Keys int
+			Error       string
 		}
-		Asked, Keys int
-		Error       string
+		CNF struct {
+			VIMType                   string
+			InterfaceInfo, AccessInfo map[string]string
+		}
+	}
+	var got struct {
+		V1, V2  life
+		Outside int
+		Away    string
 	}
 	if err == nil {
-		err = json.Unmarshal(out, &steps)
+		err = json.Unmarshal(out, &got)
 	}
 	if err != nil {
 		t.Fatalf("%v\n%s%s", err, out, stderr.Bytes())
 	}
 	const same, another = "https://10.0.0.1:6443", "https://10.0.0.2:6443"
-	asks := steps[0].Asked // for one registration
-	for i, want := range []struct {
-		url, token  string
-		times, vims int
-		error       string
-	}{
-		{same, "token-one", 1, 1, ""},
-		{same, "token-one", 1, 1, ""},
-		{same, "token-two", 2, 1, ""},
-		{another, "token-two", 3, 1, ""},
-		{another, "token-two", 4, 1, "DuplicateEntity"}, // of another VNF's VIM with this name
-		{another, "token-two", 4, 1, ""},
-		{"", "", 4, 0, ""},
-	} {
-		got := steps[i]
-		if len(got.VIMs) != want.vims || got.Keys != want.vims || got.Asked != want.times*asks || !strings.Contains(got.Error, want.error) || want.error == "" && got.Error != "" {
-			t.Errorf("after step %d Tacker has %+v, want %+v", i, got, want)
-		}
-		for _, vim := range got.VIMs {
-			if vim.URL != want.url || vim.Token != want.token || vim.Name != "name" || vim.Extra["nodehitch"]["vnfInstanceId"] != "vnf" {
-				t.Errorf("after step %d Tacker has the VIM %+v, want %+v", i, vim, want)
+	for version, life := range map[string]life{"v1": got.V1, "v2": got.V2} {
+		asks := life.Steps[0].Asked // for one registration
+		for i, want := range []struct {
+			url, token  string
+			times, vims int
+			error       string
+		}{
+			{same, "token-one", 1, 1, ""},
+			{same, "token-one", 1, 1, ""},
+			{same, "token-two", 2, 1, ""},
+			{another, "token-two", 3, 1, ""},
+			{another, "token-two", 4, 1, "DuplicateEntity"}, // of another VNF's VIM with this name
+			{another, "token-two", 4, 1, ""},
+			{"", "", 4, 0, ""},
+		} {
+			got := life.Steps[i]
+			if asks == 0 || len(got.VIMs) != want.vims || got.Keys != want.vims || got.Asked != want.times*asks ||
+				!strings.Contains(got.Error, want.error) || want.error == "" && got.Error != "" {
+				t.Errorf("%s: after step %d Tacker has %+v, want %+v", version, i, got, want)
+			}
+			for _, vim := range got.VIMs {
+				if vim.URL != want.url || vim.Token != want.token || vim.Name != "name" || vim.Extra["nodehitch"]["vnfInstanceId"] != "vnf" {
+					t.Errorf("%s: after step %d Tacker has the VIM %+v, want %+v", version, i, vim, want)
+				}
 			}
 		}
+		// Releases before 2023.1 change the type when they use it.
+		if cnf := life.CNF; cnf.VIMType != "ETSINFV.KUBERNETES.V_1" && cnf.VIMType != "kubernetes" || !maps.Equal(cnf.InterfaceInfo, map[string]string{"endpoint": another, "ssl_ca_cert": "CA"}) ||
+			!maps.Equal(cnf.AccessInfo, map[string]string{"bearer_token": "token-two"}) {
+			t.Errorf("%s: a CNF gets %+v", version, cnf)
+		}
 	}
+	if got.Outside != 0 || !strings.Contains(got.Away, "the VIM of VNF instance vnf: Tacker's database does not tell the project of VNFD ") {
+		t.Errorf("without a package Tacker has %d VIMs; without tables the driver says %q", got.Outside, got.Away)
+	}
+	t.Log(got.Away)
 	if log, err := os.ReadFile(w.path("log")); err != nil || len(log) == 0 || bytes.Contains(log, []byte("token-")) {
 		t.Errorf("Tacker's log has the token, or nothing (%v):\n%s", err, log)
 	}

@@ -81,9 +81,12 @@ func (v *v2) runFrom(folder, hook string, request object, more object) *running 
 	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, shim, 0o600)); err != nil {
 		v.t.Fatal(err)
 	}
-	instance := object{"id": v.id, "vimConnectionInfo": object{"vim1": v.vim()}}
+	instance := object{"id": v.id, "vnfdId": v.vnfd(), "vimConnectionInfo": object{"vim1": v.vim()}}
 	if v.stack != "" {
 		instance["instantiatedVnfInfo"] = v.info()
+	}
+	if hook == "terminate_end" { // Tacker has forgotten the cloud by then
+		instance["vimConnectionInfo"] = object{}
 	}
 	said := object{"operation": hook, "request": request, "vnf_instance": instance, "tmp_csar_dir": v.folder(),
 		"grant_request": object{"vnfLcmOpOccId": v.occurrence}, "grant_response": object{}, "user_script_err_handling_data": v.kept}

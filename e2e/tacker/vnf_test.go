@@ -191,7 +191,7 @@ func (v *vnf) object() object {
 		}
 		info["instance_id"], info["vnfc_resource_info"] = v.stack, vnfcs
 	}
-	return object{"id": v.id, "vnfd_id": v.vnfd(), "instantiated_vnf_info": info,
+	return object{"id": v.id, "tenant_id": "tenant", "vnfd_id": v.vnfd(), "instantiated_vnf_info": info,
 		"vim_connection_info": []object{{"vim_id": "vim", "access_info": v.access()}}}
 }
 

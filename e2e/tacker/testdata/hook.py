@@ -32,7 +32,7 @@ def main():
     driver = point.load()()
     assert driver.get_type() == point.name
     instance, request = objects(said["vnf_instance"]), objects(said["request"])
-    keywords = dict(context=SimpleNamespace(project_id="tenant"), vnf_instance=instance, **{said["request_name"]: request}, **said["keywords"])
+    keywords = dict(context=SimpleNamespace(project_id="administrators", is_admin=True), vnf_instance=instance, **{said["request_name"]: request}, **said["keywords"])
     if not said["hook"].startswith("modify_information"):
         keywords.update(grant=None, grant_request=None)
     error = None

@@ -64,7 +64,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
 
     @hook
     def terminate_end(self, context: Any, vnf_instance: Any, terminate_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
-        vim.delete(context, vnf_instance.id)
+        vim.delete(context, vnf_instance.tenant_id, vnf_instance.id)
         _begin(context, vnf_instance).terminated()
 
     @hook
@@ -119,7 +119,7 @@ def _end(context: Any, vnf_instance: Any, operation: str, **members: Any) -> Non
     vnf.end(operation, stackId=str(vnf_instance.instantiated_vnf_info.instance_id), **members)
     of_cluster = vnf.vim()
     if of_cluster is not None:
-        vim.register(context, vnf_instance.id, *of_cluster)
+        vim.register(context, vnf_instance.tenant_id, vnf_instance.id, *of_cluster)
 
 
 def _vims(context: Any, vnf_instance: Any) -> List[client.Object]:

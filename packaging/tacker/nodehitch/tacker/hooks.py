@@ -116,6 +116,16 @@ class Hook:
         parameters = self._patiently(lambda: self._controller.get_instance(self._instance))["additionalParams"]
         return parameters["k8s_cluster_installation_param"].get("vim_name", "kubernetes_vim_" + self._instance), access
 
+    def may_have_vim(self) -> bool:
+        """Whether the instance has a cluster, or the controller does not know the instance."""
+        try:
+            instance = self._patiently(lambda: self._controller.get_instance(self._instance))
+        except client.Problem as problem:
+            if problem.status != 404:
+                raise
+            return True
+        return "k8s_cluster_installation_param" in instance["additionalParams"]
+
     def _operate(self, operation: str, phase: str, members: client.Object, step: Optional[str] = None) -> None:
         request = {key: value for key, value in members.items() if value}
         request.update(operation=operation, phase=phase)

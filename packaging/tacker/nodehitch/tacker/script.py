@@ -4,8 +4,10 @@ Tacker runs it once for each hook, with a pickle of what it knows on standard in
 makes the occurrence FAILED_TEMP, with standard error as the detail that Tacker shows.
 """
 
+import logging
 import pickle
 import sys
+import warnings
 from typing import Any, Dict, List
 
 from nodehitch import client
@@ -49,8 +51,11 @@ def run(said: client.Object) -> None:
     elif said["operation"] == "change_current_package_start":
         vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters)
     if said["operation"] in ("terminate_end", "instantiate_rollback_end"):
+        if vnf.may_have_vim():
+            _vims().delete(instance)
         vnf.terminated()
-    elif said["operation"] == "change_external_connectivity_rollback_end":
+        return
+    if said["operation"] == "change_external_connectivity_rollback_end":
         vnf.rolled_back("CHANGE_EXT_CONN", stackId=_stack(instance), **_members(said))
     elif operation not in OPERATIONS:
         return  # of another rollback: Tacker's
@@ -58,8 +63,20 @@ def run(said: client.Object) -> None:
         vnf.start(OPERATIONS[operation], **_members(said))
     else:
         vnf.end(OPERATIONS[operation], stackId=_stack(instance), **_members(said))
+    if phase == "end":
+        of_cluster = vnf.vim()
+        if of_cluster is not None:
+            _vims().register(instance, *of_cluster)
     if said["operation"] == "heal_start":
         pickle.dump({KEPT: {BEFORE: _servers(instance)}}, sys.stdout.buffer)
+
+
+def _vims() -> Any:
+    """The module for VIMs. What Tacker's modules log and warn of is no part of the error that Tacker shows."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    warnings.simplefilter("ignore")
+    from nodehitch.tacker import vim_v2
+    return vim_v2
 
 
 def _members(said: client.Object) -> client.Object:
