@@ -29,7 +29,7 @@ demo: deps-lab build-lab ## One storage VM from user_data to a mounted, exported
 # An image keeps one processor busy, so compiling goes on beside it. The tests of the
 # packages come last: a log ends in the lines of go test, not in the table.
 .PHONY: test
-test: deps build ## Everything that tests it, with real components
+test: deps build etcd ## Everything that tests it, with real components
 	$(MAKE) --no-print-directory -j2 images compile-tests
 	$(MAKE) --no-print-directory test-e2e
 	$(MAKE) --no-print-directory test-unit
@@ -118,6 +118,10 @@ images: deps-lab ## Build the lab's machine images into the cache
 .PHONY: kube
 kube: ## Build etcd and Kubernetes' API server for tests into the cache, once (minutes)
 	go run ./e2e/kube/cmd/kube-build
+
+.PHONY: etcd
+etcd: ## Build etcd for tests into the cache, once (a minute)
+	go run ./e2e/kube/cmd/kube-build -etcd
 
 .PHONY: openstack
 openstack: ## Build the images of OpenStack for tests into the cache, once (minutes, root)

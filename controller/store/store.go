@@ -1,7 +1,7 @@
-// Package store keeps all that the controller must not forget, in one bbolt file:
-// records as JSON in a bucket for each kind, secrets sealed. It knows nothing of
-// what the records mean, and of package files only their records; the content of
-// those lies on disk beside it.
+// Package store keeps all that the controller must not forget: records as JSON in a
+// bucket for each kind, secrets sealed. They lie in one bbolt file, or in a database that
+// several controllers share. It knows nothing of what the records mean, and of package files
+// only their records; the content of those lies on disk beside it.
 package store
 
 import (
@@ -18,6 +18,8 @@ import (
 type Options struct {
 	// Path of the database file. Its directory is made (0700) when it is missing.
 	Path string
+	// Shared is set instead of Path if several controllers share the database.
+	Shared *Shared
 	// Key unseals the secrets.
 	Key KeySource
 	// Now is the clock, time.Now when nil. Only epochs come from it.
@@ -38,7 +40,8 @@ type Options struct {
 }
 
 // Store is the open database. It is safe for concurrent use; one process has it
-// open at a time.
+// open at a time. One that is shared ends with the term: then each View and Update fails,
+// and OutcomeUnknown is closed.
 type Store struct {
 	engine         engine
 	path           string
@@ -63,19 +66,31 @@ func Open(o Options) (*Store, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
 	}
-	if err := preparePath(o.Path); err != nil {
-		return nil, err
-	}
-	file, err := openBolt(o.Path, o.LockTimeout)
+	s := &Store{path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe,
+		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied), newDecoded(Node.copied)}}
+	name, err := s.openEngine(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{engine: file, path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe, outcomeUnknown: file.outcomeUnknown,
-		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied), newDecoded(Node.copied)}}
 	if err := s.start(o); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), file.close())
+		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", name, err), s.engine.close())
 	}
 	return s, nil
+}
+
+func (s *Store) openEngine(o Options) (name string, err error) {
+	if o.Shared != nil {
+		return o.Shared.Name, s.openShared(o)
+	}
+	if err := preparePath(o.Path); err != nil {
+		return "", err
+	}
+	file, err := openBolt(o.Path, o.LockTimeout)
+	if err != nil {
+		return "", err
+	}
+	s.engine, s.outcomeUnknown = file, file.outcomeUnknown
+	return o.Path, nil
 }
 
 // start checks all that may refuse the file before it changes anything.
@@ -90,12 +105,10 @@ func (s *Store) start(o Options) error {
 			return err
 		}
 	}
-	secret, err := o.Key.load(isNew)
-	if err != nil {
-		return err
-	}
-	if s.keys, err = deriveKeys(secret); err != nil {
-		return err
+	if s.keys == nil { // a shared database is checked by them before
+		if s.keys, err = o.Key.derive(isNew); err != nil {
+			return err
+		}
 	}
 	if isNew {
 		m = meta{schema: Schema(), epoch: s.now().Unix(), keyID: s.keys.id}
@@ -104,8 +117,7 @@ func (s *Store) start(o Options) error {
 		}
 	}
 	if m.keyID != s.keys.id {
-		return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
-			"put the right key there; nothing has been changed", m.keyID, o.Key, s.keys.id)
+		return anotherKey(m.keyID, o.Key, s.keys.id)
 	}
 	s.schema = m.schema
 	s.epoch.Store(m.epoch)
@@ -122,13 +134,21 @@ func (s *Store) start(o Options) error {
 			return err
 		}
 	}
+	if s.path == "" {
+		return nil
+	}
 	return durable.Directory(filepath.Dir(s.path))
+}
+
+func anotherKey(want string, source KeySource, got string) error {
+	return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
+		"put the right key there; nothing has been changed", want, source, got)
 }
 
 // Close waits for running transactions and lets other processes open the file.
 func (s *Store) Close() error { return s.engine.close() }
 
-// Path is the database file.
+// Path is the database file, "" if it is shared.
 func (s *Store) Path() string { return s.path }
 
 // Schema is that of the file: an older one than this controller's only in BeforeMigration.
