@@ -412,7 +412,7 @@ func TestAFragmentThatTheBrowserHas(t *testing.T) {
 
 // quickPage has streams that tell of changes at once.
 func quickPage(o *api.Options) {
-	o.UI.Times = ui.Times{Pace: time.Millisecond, Heartbeat: 50 * time.Millisecond}
+	o.UI.Times = ui.Times{Look: time.Millisecond, Pace: time.Millisecond, Heartbeat: 50 * time.Millisecond}
 }
 
 // stream is an open stream of the page.
@@ -440,7 +440,7 @@ func (w *world) openStream(cookie string) *stream {
 	}
 	s := &stream{t: w.t, body: response.Body, lines: bufio.NewScanner(response.Body), events: map[string]int{}}
 	s.until("retry", func() bool { return strings.HasPrefix(s.lines.Text(), "retry:") })
-	s.until("the last of all lists", func() bool { return s.events["volumes"] > 0 && s.lines.Text() == "" })
+	s.until("the last of all lists", func() bool { return s.events["events"] > 0 && s.lines.Text() == "" })
 	if len(s.events) != 6 {
 		w.t.Errorf("at first it tells of %v", s.events)
 	}

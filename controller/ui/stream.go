@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"net/http"
 	"time"
-
-	"github.com/nodehitch/nodehitch/controller/notify"
-	"github.com/nodehitch/nodehitch/controller/ui/page"
 )
 
 // Times are those of a stream.
 type Times struct {
+	// Look is how often a stream looks for changes.
+	Look time.Duration
 	// Pace is the least time between two messages about the same list.
 	Pace time.Duration
 	// Heartbeat is after how long a comment is sent, so that what is between the browser and the
@@ -18,19 +17,10 @@ type Times struct {
 	Heartbeat time.Duration
 }
 
-var usualTimes = Times{Pace: time.Second, Heartbeat: 20 * time.Second}
+var usualTimes = Times{Look: 100 * time.Millisecond, Pace: time.Second, Heartbeat: 20 * time.Second}
 
 // retry is after how many milliseconds the browser comes back to a controller that it has lost.
 const retry = 1000
-
-// lists is which lists a change concerns, by the key that it wakes. The volumes have no key of their
-// own: each change of a permit is an event, and the rest follows an instance.
-var lists = map[string][]string{
-	notify.Instances:  {page.ChangedInstances, page.ChangedVolumes},
-	notify.Nodes:      {page.ChangedNodes, page.ChangedAgents},
-	notify.Operations: {page.ChangedOperations},
-	notify.Events:     {page.ChangedEvents, page.ChangedVolumes},
-}
 
 // stream tells the browser which lists have changed (server-sent events), until the session is over:
 // at first of every list, because nobody knows which ones have changed since the page was made.
@@ -48,30 +38,30 @@ func (u *UI) stream(w http.ResponseWriter, r *http.Request, s Session) error {
 	return nil
 }
 
-func (u *UI) follow(out *sender, r *http.Request, s Session, changes watchedLists, token *watched) {
+func (u *UI) follow(out *sender, r *http.Request, s Session, changes *watchedLists, token *watched) {
 	end := time.NewTimer(s.Until.Sub(u.Now()))
 	defer end.Stop()
-	pace, heartbeat := time.NewTicker(u.Times.Pace), time.NewTicker(u.Times.Heartbeat)
-	defer pace.Stop()
+	look, heartbeat := time.NewTicker(u.Times.Look), time.NewTicker(u.Times.Heartbeat)
+	defer look.Stop()
 	defer heartbeat.Stop()
 
 	out.send(fmt.Sprintf("retry: %d\n\n", retry))
-	out.changed(changes.all()) // since the page was made, or since the stream before broke off
+	out.changed(everyList) // since the page was made, or since the stream before broke off
 	for out.err == nil {
 		select {
 		case <-r.Context().Done():
 			return
 		case <-end.C:
-			out.changed(changes.all())
+			out.changed(everyList)
 			return
 		case <-token.changed:
 			token.again()
 			if _, err := u.Authenticate(r); err != nil {
-				out.changed(changes.all())
+				out.changed(everyList)
 				return
 			}
-		case <-pace.C:
-			out.changed(changes.take())
+		case now := <-look.C:
+			out.changed(changes.due(now, u.Times.Pace))
 		case <-heartbeat.C:
 			out.send(":\n\n")
 		}

@@ -1,6 +1,23 @@
 package ui
 
-import "slices"
+import (
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/ui/page"
+)
+
+// everyList is the lists that a page may show.
+var everyList = []string{page.ChangedInstances, page.ChangedNodes, page.ChangedOperations, page.ChangedVolumes, page.ChangedAgents, page.ChangedEvents}
+
+// lists is which lists a change concerns, by the key that it wakes. The volumes have no key of their
+// own: each change of a permit is an event, and the rest follows an instance.
+var lists = map[string][]string{
+	notify.Instances:  {page.ChangedInstances, page.ChangedVolumes},
+	notify.Nodes:      {page.ChangedNodes, page.ChangedAgents},
+	notify.Operations: {page.ChangedOperations},
+	notify.Events:     {page.ChangedEvents, page.ChangedVolumes},
+}
 
 // watched is a key whose changes are waited for.
 type watched struct {
@@ -22,44 +39,46 @@ func (w *watched) again() {
 	w.changed, w.stop = w.hub.Watch(w.key)
 }
 
-// watchedLists are all keys of lists.
-type watchedLists []*watched
+// watchedLists is what a stream knows of the lists.
+type watchedLists struct {
+	keys []*watched
+	// changed are the lists that have changed since they were told of, and told is when that was.
+	changed map[string]bool
+	told    map[string]time.Time
+}
 
-func (u *UI) watchLists() (all watchedLists) {
+func (u *UI) watchLists() *watchedLists {
+	all := &watchedLists{changed: map[string]bool{}, told: map[string]time.Time{}}
 	for key := range lists {
-		all = append(all, watch(u.Changes, key))
+		all.keys = append(all.keys, watch(u.Changes, key))
 	}
 	return all
 }
 
-func (all watchedLists) stop() {
-	for _, w := range all {
+func (all *watchedLists) stop() {
+	for _, w := range all.keys {
 		w.stop()
 	}
 }
 
-// take is the lists that have changed since the last call, each once.
-func (all watchedLists) take() (names []string) {
-	for _, w := range all {
+// due is the lists that have changed, and that were not told of for a while.
+func (all *watchedLists) due(now time.Time, pace time.Duration) (names []string) {
+	for _, w := range all.keys {
 		select {
 		case <-w.changed:
 			w.again()
-			names = append(names, lists[w.key]...)
+			for _, name := range lists[w.key] {
+				all.changed[name] = true
+			}
 		default:
 		}
 	}
-	return once(names)
-}
-
-// all is every list.
-func (all watchedLists) all() (names []string) {
-	for _, of := range lists {
-		names = append(names, of...)
+	for _, name := range everyList {
+		if all.changed[name] && now.Sub(all.told[name]) >= pace {
+			names = append(names, name)
+			all.told[name] = now
+			delete(all.changed, name)
+		}
 	}
-	return once(names)
-}
-
-func once(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
+	return names
 }
