@@ -428,7 +428,7 @@ func (w *world) openStream(cookie string) *stream {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // for a stream that does not end
 	w.t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, "GET", w.url+"/ui/events", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, w.url+"/ui/events", nil)
 	w.must(err)
 	name, value, _ := strings.Cut(cookie, ": ")
 	r.Header.Set(name, value)

@@ -46,12 +46,13 @@ func TestTheCertificateForBrowsers(t *testing.T) {
 	agents.AppendCertsFromPEM([]byte(w.Trust().RootCertificate))
 	serial := func(name string, roots *x509.CertPool) string {
 		t.Helper()
-		conn, err := tls.Dial("tcp", w.URL[len("https://"):], &tls.Config{ServerName: name, RootCAs: roots})
+		dialer := &tls.Dialer{Config: &tls.Config{ServerName: name, RootCAs: roots}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", w.URL[len("https://"):])
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		defer conn.Close()
-		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+		defer func() { _ = conn.Close() }()
+		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	first := serial(name, browsers)
 	serial("127.0.0.1", agents)

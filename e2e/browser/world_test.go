@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -124,6 +123,3 @@ func workers(from, n int) *api.Topology {
 	}
 	return t
 }
-
-// shot is where a screenshot of a case is kept.
-func (w *world) shot(name string) string { return filepath.Join(w.Dir, name+".png") }
