@@ -16,7 +16,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
            genisoimage lz4 xz-utils zstd cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            chromium docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
+            chromium docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets
@@ -29,7 +29,7 @@ demo: deps-lab build-lab ## One storage VM from user_data to a mounted, exported
 # An image keeps one processor busy, so compiling goes on beside it. The tests of the
 # packages come last: a log ends in the lines of go test, not in the table.
 .PHONY: test
-test: deps build ## Everything that tests it, with real components
+test: deps build etcd ## Everything that tests it, with real components
 	$(MAKE) --no-print-directory -j2 images compile-tests
 	$(MAKE) --no-print-directory test-e2e
 	$(MAKE) --no-print-directory test-unit
@@ -118,6 +118,10 @@ images: deps-lab ## Build the lab's machine images into the cache
 .PHONY: kube
 kube: ## Build etcd and Kubernetes' API server for tests into the cache, once (minutes)
 	go run ./e2e/kube/cmd/kube-build
+
+.PHONY: etcd
+etcd: ## Build etcd for tests into the cache, once (a minute)
+	go run ./e2e/kube/cmd/kube-build -etcd
 
 .PHONY: openstack
 openstack: ## Build the images of OpenStack for tests into the cache, once (minutes, root)

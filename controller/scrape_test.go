@@ -3,14 +3,18 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/telemetry"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -37,6 +41,25 @@ func TestAScrapeDecodesEachNodeOnce(t *testing.T) {
 	if want := map[wire.NodeState]int{wire.NodeEnrolled: nodes / 2, wire.NodeExpected: nodes / 2}; !reflect.DeepEqual(got.Nodes, want) {
 		t.Errorf("nodes: %v", got.Nodes)
 	}
+	unmet := map[wire.Reason]int{wire.ReasonUnauthorized: nodes / 2}
+	if !reflect.DeepEqual(got.Unmet, unmet) {
+		t.Errorf("unmet: %v, want %v", got.Unmet, unmet)
+	}
+	worker := func(condition string, status wire.ConditionStatus) telemetry.Condition {
+		return telemetry.Condition{Role: wire.RoleWorker, Type: condition, Status: status}
+	}
+	conditions := map[telemetry.Condition]int{
+		worker(wire.ConditionReady, wire.ConditionUnknown):             nodes / 2,
+		worker(wire.ConditionReady, wire.ConditionFalse):               nodes / 2,
+		worker(wire.ConditionNFSClientInstalled, wire.ConditionTrue):   nodes / 2,
+		worker(wire.ConditionRegistriesConnected, wire.ConditionFalse): nodes / 2,
+	}
+	if !reflect.DeepEqual(got.Conditions, conditions) {
+		t.Errorf("conditions: %v, want %v", got.Conditions, conditions)
+	}
+	if used, free := got.StoreUsed, got.StoreFree; used < 400*500 || free < 0 {
+		t.Errorf("the store has %d bytes in use and %d free", used, free)
+	}
 	if want := []wire.AgentCount{{Version: "v0.9.0", State: wire.AgentLost, Nodes: nodes / 2}}; !reflect.DeepEqual(got.Agents.Nodes, want) {
 		t.Errorf("agents: %v", got.Agents.Nodes)
 	}
@@ -49,7 +72,7 @@ func TestAScrapeDecodesEachNodeOnce(t *testing.T) {
 }
 
 // allocated is how many bytes fn allocates, once it has filled what it keeps.
-func allocated(t *testing.T, fn func() error) uint64 {
+func allocated(t testing.TB, fn func() error) uint64 {
 	t.Helper()
 	var before, after runtime.MemStats
 	for range 2 {
@@ -64,7 +87,7 @@ func allocated(t *testing.T, fn func() error) uint64 {
 
 // openScraped is a controller that serves nobody, with one instance: every second node has
 // enrolled and reported, and each operation was about all of them.
-func openScraped(t *testing.T, nodes, operations int) *services {
+func openScraped(t testing.TB, nodes, operations int) *services {
 	t.Helper()
 	c := config.Default()
 	c.DataDirectory, c.Names, c.Attestation.Mode = t.TempDir(), []string{"127.0.0.1"}, config.AttestToken
@@ -110,7 +133,29 @@ func scrapedNode(n int, epoch int64) store.Node {
 	}
 	enrolled := time.Now().UTC()
 	record.Identity = &store.Identity{Serial: "1", NotAfter: enrolled.Add(24 * time.Hour), EnrolledAt: enrolled}
+	record.Conditions = []string{wire.ConditionNFSClientInstalled, wire.ConditionRegistriesConnected}
 	record.Status, record.StatusOf = &wire.NodeStatus{Epoch: epoch, ObservedGeneration: 1, Facts: wire.Facts{AgentVersion: "v0.9.0", Hostname: record.Name},
-		Conditions: []wire.Condition{{Type: wire.ConditionReady, Status: wire.ConditionFalse, Reason: wire.ReasonSizeMismatch}}}, enrolled
+		Conditions: []wire.Condition{{Type: wire.ConditionReady, Status: wire.ConditionFalse, Reason: wire.ReasonNotReady},
+			{Type: wire.ConditionNFSClientInstalled, Status: wire.ConditionTrue, Reason: wire.ReasonInstalled},
+			{Type: wire.ConditionRegistriesConnected, Status: wire.ConditionFalse, Reason: wire.ReasonUnauthorized}}}, enrolled
 	return record
+}
+
+// What a scrape of many nodes costs, as it is answered.
+func BenchmarkScrape(b *testing.B) {
+	for _, nodes := range []int{2000, 10000} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			s := openScraped(b, nodes, 20)
+			b.ReportAllocs()
+			before, scrapes := cpuTime(b), 0
+			for b.Loop() {
+				answer := httptest.NewRecorder()
+				s.metrics.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/metrics", nil))
+				scrapes++
+				b.ReportMetric(float64(answer.Body.Len()), "bytes")
+				b.ReportMetric(float64(strings.Count(answer.Body.String(), "\n")), "lines")
+			}
+			b.ReportMetric(float64((cpuTime(b)-before).Milliseconds())/float64(scrapes), "cpu-ms/scrape")
+		})
+	}
 }

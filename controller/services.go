@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/api"
@@ -10,12 +11,11 @@ import (
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/connlimit"
 	"github.com/nodehitch/nodehitch/controller/core"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/openstack"
-	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	"github.com/nodehitch/nodehitch/controller/ui/certificate"
-	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -55,42 +55,12 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	if s.clouds != nil {
 		s.Enrollment.Discover = s.LCM.Discovery.Discover
 	}
-	s.metrics.CollectState(s.stateMetrics, log)
+	s.metrics.BeginEnrollments(slices.Concat(enrollment.Results, attestation.Refusals)...)
+	s.metrics.CollectState(s.stateMetrics, now, log)
 	o := s.API()
 	o.SpreadSeconds = (&spread{store: s.Store, longest: c.PollSeconds, now: now, log: log}).seconds
 	if s.handler, err = api.New(o); err != nil {
 		return nil, errors.Join(err, s.Store.Close())
 	}
 	return s, nil
-}
-
-// stateMetrics reads each record once and keeps none: what a scrape takes must not be a
-// multiple of what the records are.
-func (s *services) stateMetrics() (telemetry.State, error) {
-	c := telemetry.State{
-		Instances: make(map[wire.InstanceState]int), Nodes: make(map[wire.NodeState]int), Operations: make(map[wire.OperationState]int),
-	}
-	root, intermediate, server := s.Authority.Expiry()
-	c.NotAfter = map[string]time.Time{"root": root, "intermediate": intermediate, "server": server}
-	c.Unauthenticated, c.Authenticated = s.limiter.Count()
-	c.Handshakes, c.MostHandshakes = s.limiter.Handshakes()
-	err := s.Store.View(func(tx *store.Tx) error {
-		agents, err := s.Agents.Counts(tx)
-		if err != nil {
-			return err
-		}
-		err = tx.Nodes().Each(func(n store.Node) {
-			c.Nodes[s.LCM.Nodes.State(n)]++
-			agents.Add(n)
-		})
-		if err != nil {
-			return err
-		}
-		c.Agents = agents.Rollout()
-		if err := tx.Instances().Each(func(i store.Instance) { c.Instances[i.State]++ }); err != nil {
-			return err
-		}
-		return tx.OperationStates().Each(func(o store.OperationState) { c.Operations[o.State]++ })
-	})
-	return c, err
 }

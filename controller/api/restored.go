@@ -36,7 +36,7 @@ func (a backupAnswer) VisitGetBackupResponse(w http.ResponseWriter) error {
 	if a.head {
 		return nil
 	}
-	if err := a.copy.Write(a.ctx, w); err != nil {
+	if err := a.copy.Deliver(a.ctx, w); err != nil {
 		a.log.WarnContext(a.ctx, "a backup was not written to its end", "error", err)
 		panic(http.ErrAbortHandler)
 	}

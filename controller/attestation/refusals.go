@@ -28,6 +28,10 @@ const (
 	EventFull           = "attest_full"
 )
 
+// Refusals are all of them.
+var Refusals = []string{EventNoCloud, EventNoStack, EventCloud, EventUnknownServer, EventOtherProject, EventStatus, EventSourceAddress,
+	EventStackGone, EventNotInStack, EventNonceAsked, EventNonceWrong, EventNonceForbidden, EventBusy, EventFull}
+
 // soon is when a refusal that the cloud's next step may lift is worth another try.
 const soon = 15 * time.Second
 

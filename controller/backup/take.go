@@ -148,6 +148,21 @@ func (c *Copy) Write(ctx context.Context, to io.Writer) error {
 	return err
 }
 
+// Deliver writes the backup to a client and puts on record that it was taken. The client may
+// still fail to keep it: that is the client's to say.
+func (c *Copy) Deliver(ctx context.Context, to io.Writer) error {
+	if err := c.Write(ctx, to); err != nil {
+		return err
+	}
+	err := c.service.Store.Update(func(tx *store.Tx) error {
+		return tx.PutLastBackup(store.LastBackup{TakenAt: c.manifest.TakenAt})
+	})
+	if err != nil { // the backup is complete all the same
+		c.service.Log.Error("the time of a backup cannot be kept, so nodehitch_backup_age_seconds is that of the one before", "error", err)
+	}
+	return nil
+}
+
 func (c *Copy) writeBlob(w *archive.Writer, b files.Blob) error {
 	f, err := c.service.Blobs.Open(b.SHA256)
 	if err != nil {

@@ -69,7 +69,7 @@ type Core struct {
 
 // Open opens what is on disk and ties the services together. The caller closes the store.
 func Open(o Options) (*Core, error) {
-	c := &Core{Hub: o.Hub, Events: &event.Log{Hub: o.Hub, Now: o.Now, Keep: event.Kept, Log: o.Log}, o: o}
+	c := &Core{Hub: o.Hub, Events: &event.Log{Hub: o.Hub, Now: o.Now, Keep: event.Kept, Log: o.Log, Metrics: o.Metrics}, o: o}
 	var err error
 	var saved string
 	newKey := missing(o.Config.SealKeyFile)

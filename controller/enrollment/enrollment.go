@@ -73,6 +73,9 @@ const (
 	EventLimited     = "limited"
 )
 
+// Results are all of them.
+var Results = []string{EventEnrolled, EventReissued, EventBadToken, EventNotExpected, EventRefused, EventUnconfirmed, EventLimited}
+
 func (s *Service) now() time.Time {
 	if s.Now == nil {
 		return time.Now()

@@ -25,17 +25,21 @@ func bounded(text string) string {
 	return text[:cut] + ellipsis
 }
 
-// happening is the events of a transaction by instance.
-type happening map[string][]store.Event
+// happening is what a transaction means.
+type happening struct {
+	events map[string][]store.Event // by instance
+	ends   []end
+	steps  []step
+}
 
-func (h happening) add(instanceID string, e store.Event) {
+func (h *happening) add(instanceID string, e store.Event) {
 	e.Message, e.Reason, e.From, e.To = bounded(e.Message), bounded(e.Reason), bounded(e.From), bounded(e.To)
-	h[instanceID] = append(h[instanceID], e)
+	h.events[instanceID] = append(h.events[instanceID], e)
 }
 
 // derive is what the transaction means, in the order of cause and effect: what begins, what it
 // does, what ends.
-func derive(t *store.Tx) (happening, error) {
+func derive(t *store.Tx) (*happening, error) {
 	instances, err1 := ordered(t.Instances())
 	operations, err2 := ordered(t.Operations())
 	nodes, err3 := ordered(t.Nodes())
@@ -43,7 +47,7 @@ func derive(t *store.Tx) (happening, error) {
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
-	h := happening{}
+	h := &happening{events: map[string][]store.Event{}}
 	for _, c := range instances {
 		h.instance(c)
 	}

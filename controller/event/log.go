@@ -37,6 +37,8 @@ type Log struct {
 	Now  func() time.Time
 	Keep Retention
 	Log  *slog.Logger
+	// Metrics counts what is on disk; nil counts nothing.
+	Metrics Metrics
 
 	store *store.Store
 
@@ -46,6 +48,9 @@ type Log struct {
 	// gone is a sequence up to which events of instances without any other may be gone.
 	gone int64
 	kept map[string]span // by instance
+	// enrolled has the nodes that have not reported Ready since they enrolled, those of before the
+	// start excepted.
+	enrolled map[string]bool
 }
 
 // span is the events of one instance that are kept.
@@ -63,7 +68,7 @@ func sequenceAt(t time.Time) int64 { return t.UnixMicro() }
 
 // Load reads which events there are.
 func (l *Log) Load(s *store.Store) error {
-	l.store, l.kept = s, map[string]span{}
+	l.store, l.kept, l.enrolled = s, map[string]span{}, map[string]bool{}
 	l.last = sequenceAt(l.Now())
 	l.gone = sequenceAt(l.Now().Add(-l.Keep.Age))
 	err := s.View(func(t *store.Tx) error {
@@ -113,13 +118,19 @@ func (l *Log) load(t *store.Tx, record store.Size, newest bool) error {
 // Derive writes what has happened by what the transaction has changed.
 func (l *Log) Derive(t *store.Tx) error {
 	happened, err := derive(t)
-	if err != nil || len(happened) == 0 {
+	if err != nil {
 		return err
+	}
+	if l.Metrics != nil && len(happened.ends)+len(happened.steps) > 0 {
+		t.OnCommit(func() { l.count(happened) })
+	}
+	if len(happened.events) == 0 {
+		return nil
 	}
 	at := l.Now().UTC().Round(0)
 	written := map[string]span{}
-	for _, id := range slices.Sorted(maps.Keys(happened)) {
-		r := store.Events{At: at, By: cmp.Or(t.Who(), byController), Events: happened[id]}
+	for _, id := range slices.Sorted(maps.Keys(happened.events)) {
+		r := store.Events{At: at, By: cmp.Or(t.Who(), byController), Events: happened.events[id]}
 		of := l.next(at, len(r.Events))
 		if of.bytes, err = put(t, store.EventsKey(id, of.first), r); err != nil {
 			return err

@@ -8,8 +8,9 @@ import (
 )
 
 // node is what happened by a change of a node. A node that an instance takes over is a new one.
-func (h happening) node(c store.Change[store.Node]) {
+func (h *happening) node(c store.Change[store.Node]) {
 	if c.After == nil { // with its instance
+		h.steps = append(h.steps, step{nodeID: c.Key})
 		return
 	}
 	after := *c.After
@@ -19,6 +20,7 @@ func (h happening) node(c store.Change[store.Node]) {
 	}
 	add := func(e store.Event) {
 		e.NodeID, e.NodeName = after.ID, after.Name
+		h.step(e, after)
 		h.add(after.InstanceID, e)
 	}
 	switch {

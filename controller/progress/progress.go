@@ -5,6 +5,7 @@ package progress
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -48,6 +49,37 @@ func ReportedForCurrent(n store.Node, epoch int64, conditionType string) *api.Co
 		return nil
 	}
 	return c
+}
+
+// Conditions are Ready and each condition that the node's present document calls for, as the node
+// has reported them for that document: Unknown if it has not. Ready is True if Ready says so.
+func Conditions(n store.Node, epoch int64) iter.Seq[api.Condition] {
+	return func(yield func(api.Condition) bool) {
+		s := reported(n, epoch)
+		missing := api.Condition{Type: api.ConditionReady, Status: api.ConditionUnknown, Reason: api.ReasonNotReported}
+		if !n.Identity.Live() {
+			missing.Reason = api.ReasonNotEnrolled
+		}
+		ready := missing
+		switch {
+		case Ready(n, epoch):
+			ready.Status, ready.Reason = api.ConditionTrue, api.ReasonReady
+		case s != nil:
+			ready.Status, ready.Reason = api.ConditionFalse, api.ReasonNotReady
+		}
+		if !yield(ready) {
+			return
+		}
+		for _, missing.Type = range n.Conditions {
+			c := s.Condition(missing.Type)
+			if c == nil {
+				c = &missing
+			}
+			if !yield(*c) {
+				return
+			}
+		}
+	}
 }
 
 // Target is the node as a target as it stands: ready, or what it lacks most.

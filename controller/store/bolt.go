@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -168,6 +169,16 @@ func (s snapshot) bucket(name string) *bbolt.Bucket {
 
 // Size is that of the copy.
 func (s snapshot) Size() int64 { return s.tx.Size() }
+
+// Space is that of Tx. What bbolt knows of free pages is as of its last write.
+func (s snapshot) Space() (used, free int64, err error) {
+	info, err := os.Stat(s.tx.DB().Path())
+	if err != nil {
+		return 0, 0, err
+	}
+	used = s.tx.Size() - int64(s.tx.DB().Stats().FreeAlloc)
+	return used, info.Size() - used, nil
+}
 
 // WriteTo copies the file.
 func (s snapshot) WriteTo(w io.Writer) (int64, error) { return s.tx.WriteTo(w) }

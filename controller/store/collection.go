@@ -177,7 +177,7 @@ func (t *Tx) Operations() Collection[Operation] {
 	return Collection[Operation]{name: bucketOperations, tx: t, decoded: t.recent.operations}
 }
 
-// OperationStates are the states of Operations, with nothing else decoded.
+// OperationStates are what is counted of Operations, with nothing else decoded.
 func (t *Tx) OperationStates() Collection[OperationState] {
 	return of[OperationState](t, bucketOperations)
 }

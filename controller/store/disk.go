@@ -13,7 +13,7 @@ import (
 // OutcomeUnknown is closed when the disk did not confirm a commit, so that it is not
 // known whether the disk holds it. No further change is made: it could overwrite the
 // one state that is known to be whole. The process must end; the next start finds the
-// state before the commit or after it.
+// state before the commit or after it. Of a shared database it is closed when the term is over.
 func (s *Store) OutcomeUnknown() <-chan struct{} { return s.outcomeUnknown }
 
 // ErrOutcomeUnknown ends the process after OutcomeUnknown.

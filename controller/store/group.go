@@ -9,10 +9,15 @@ import "sync"
 //
 // Each update runs on the goroutine of its caller, which takes its panic. What lies
 // between is done by a goroutine of its own, that no caller pays for.
+//
+// If a commit may only be so large, one that is full ends before the update that does not
+// fit, which is committed next; an update that fits into none is refused.
 type group struct {
 	// transact gives run a snapshot and makes the changes that it returns durable.
 	// No other write comes in between. Its error may come before run or after it.
 	transact func(run func(reader) writeSet) error
+	// limits of a commit; nil if there are none.
+	limits *limits
 
 	mu      sync.Mutex
 	waiting []*member
@@ -27,6 +32,11 @@ type member struct {
 	ran chan struct{}
 	// committed brings the outcome of the commit.
 	committed chan error
+
+	// Once the turn is over: what the update writes, and why that is not committed.
+	over    bool
+	writes  writeSet
+	refused error
 }
 
 // update is that of engine.
@@ -53,9 +63,9 @@ func (m *member) run(fn func(writer) error, shared *image) (durable bool, err er
 	defer close(m.ran)
 	own := newImage(shared)
 	if err = fn(own); err == nil {
-		shared.writes.add(own.writes)
+		m.writes = own.writes
 	}
-	return len(shared.writes) == 0, err
+	return len(shared.writes) == 0 && len(m.writes) == 0, err
 }
 
 func (g *group) join(m *member) {
@@ -79,17 +89,45 @@ func (g *group) next() []*member {
 
 func (g *group) work() {
 	for members := g.next(); len(members) > 0; members = g.next() {
-		err := g.transact(func(snapshot reader) writeSet {
-			shared := newImage(snapshot)
-			for _, m := range members {
+		for len(members) > 0 {
+			members = g.commit(members)
+		}
+	}
+}
+
+// commit commits what fits and returns the members that are left. The first of these has
+// run on what was committed.
+func (g *group) commit(members []*member) (left []*member) {
+	err := g.transact(func(snapshot reader) writeSet {
+		shared := newImage(snapshot)
+		full := g.limits.count()
+		for i, m := range members {
+			if !m.over {
 				m.turn <- shared
 				<-m.ran
+				m.over = true
 			}
-			return shared.writes
-		})
-		for _, m := range members {
-			close(m.turn)
+			if m.refused = full.alone(m.writes); m.refused != nil {
+				continue
+			}
+			if !full.add(m.writes) {
+				members, left = members[:i], members[i:]
+				break
+			}
+			shared.writes.add(m.writes)
+		}
+		return shared.writes
+	})
+	if err != nil && len(left) > 0 { // the first one saw what is not committed
+		members, left = append(members, left[0]), left[1:]
+	}
+	for _, m := range members {
+		close(m.turn)
+		if m.refused != nil {
+			m.committed <- m.refused
+		} else {
 			m.committed <- err
 		}
 	}
+	return left
 }

@@ -64,6 +64,15 @@ func (k KeySource) load(newStore bool) ([]byte, error) {
 	return createKey(path)
 }
 
+// derive reads the key as load does and derives the keys from it.
+func (k KeySource) derive(newStore bool) (*keys, error) {
+	secret, err := k.load(newStore)
+	if err != nil {
+		return nil, err
+	}
+	return deriveKeys(secret)
+}
+
 func readKey(path string, forbidden fs.FileMode, name string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

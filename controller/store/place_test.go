@@ -44,14 +44,14 @@ func (p place) open(t *testing.T) *Store {
 // raw is the file under the store.
 func raw(s *Store) *bbolt.DB { return s.engine.(*bolt).db }
 
-func update(t *testing.T, s *Store, fn func(*Tx) error) {
+func update(t testing.TB, s *Store, fn func(*Tx) error) {
 	t.Helper()
 	if err := s.Update(fn); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func view(t *testing.T, s *Store, fn func(*Tx) error) {
+func view(t testing.TB, s *Store, fn func(*Tx) error) {
 	t.Helper()
 	if err := s.View(fn); err != nil {
 		t.Fatal(err)

@@ -197,7 +197,11 @@ type Operation struct {
 
 // OperationState is what is counted of an operation.
 type OperationState struct {
-	State api.OperationState `json:"state"`
+	State     api.OperationState `json:"state"`
+	Operation api.OperationType  `json:"operation"`
+	Type      api.ScaleType      `json:"type"`
+	Phase     api.OperationPhase `json:"phase"`
+	StartedAt time.Time          `json:"startedAt"`
 }
 
 // StackFailed says that the operation failed because its stack is not what it should be.

@@ -44,6 +44,7 @@ const (
 	metaChecksum = "checksum"
 	metaOrigin   = "origin"
 	metaRollout  = "agentRollout"
+	metaBackup   = "backup"
 )
 
 // meta is what the store says about itself; the zero meta is a new file's.

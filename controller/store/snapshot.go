@@ -15,11 +15,7 @@ func (s *Store) KeyID() string { return s.keys.id }
 // It never makes a key.
 func (k KeySource) ID() (string, error) {
 	k.Create = false
-	secret, err := k.load(false)
-	if err != nil {
-		return "", err
-	}
-	keys, err := deriveKeys(secret)
+	keys, err := k.derive(false)
 	if err != nil {
 		return "", err
 	}
@@ -31,7 +27,11 @@ func (k KeySource) ID() (string, error) {
 // soon done: while a transaction is open the file can only grow.
 func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 	file, ok := t.reader.(io.WriterTo)
-	if !ok {
+	switch {
+	case ok:
+	case t.writer == nil:
+		return 0, errors.New("copying the store: it is in a database that controllers share: back that up")
+	default:
 		return 0, errors.New("copying the store: the transaction is an Update, whose changes are in no file yet")
 	}
 	out := &destination{Writer: w}
@@ -49,6 +49,18 @@ func (t *Tx) Size() int64 {
 		return 0
 	}
 	return file.Size()
+}
+
+// Space is how many bytes of the file hold records, and how many are free: bbolt keeps free pages
+// and what it has reserved for those to come. Of an Update it is zero.
+func (t *Tx) Space() (used, free int64, err error) {
+	file, ok := t.reader.(interface {
+		Space() (used, free int64, err error)
+	})
+	if !ok {
+		return 0, 0, nil
+	}
+	return file.Space()
 }
 
 // destination remembers why it took no more: bbolt keeps only the text of that.

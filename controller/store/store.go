@@ -1,7 +1,7 @@
-// Package store keeps all that the controller must not forget, in one bbolt file:
-// records as JSON in a bucket for each kind, secrets sealed. It knows nothing of
-// what the records mean, and of package files only their records; the content of
-// those lies on disk beside it.
+// Package store keeps all that the controller must not forget: records as JSON in a
+// bucket for each kind, secrets sealed. They lie in one bbolt file, or in a database that
+// several controllers share. It knows nothing of what the records mean, and of package files
+// only their records; the content of those lies on disk beside it.
 package store
 
 import (
@@ -18,6 +18,8 @@ import (
 type Options struct {
 	// Path of the database file. Its directory is made (0700) when it is missing.
 	Path string
+	// Shared is set instead of Path if several controllers share the database.
+	Shared *Shared
 	// Key unseals the secrets.
 	Key KeySource
 	// Now is the clock, time.Now when nil. Only epochs come from it.
@@ -32,13 +34,14 @@ type Options struct {
 	// Derive adds to each transaction what follows from what it has changed, as its last step;
 	// nil adds nothing. If it returns an error, none of the transaction is kept.
 	Derive func(*Tx) error
-	// Observe is told how long each transaction took, a writing one with its wait
-	// for other writers and for the disk; it may be nil.
-	Observe func(write bool, took time.Duration)
+	// Observe is told how long each transaction took, a writing one with its wait for other
+	// writers and for the disk, and whether the disk did not take it; it may be nil.
+	Observe func(write bool, took time.Duration, failed bool)
 }
 
 // Store is the open database. It is safe for concurrent use; one process has it
-// open at a time.
+// open at a time. One that is shared ends with the term: then each View and Update fails,
+// and OutcomeUnknown is closed.
 type Store struct {
 	engine         engine
 	path           string
@@ -46,7 +49,7 @@ type Store struct {
 	keys           *keys
 	now            func() time.Time
 	derive         func(*Tx) error
-	observe        func(write bool, took time.Duration)
+	observe        func(write bool, took time.Duration, failed bool)
 	epoch          atomic.Int64
 	outcomeUnknown <-chan struct{}
 	origin         atomic.Pointer[Origin]
@@ -63,19 +66,31 @@ func Open(o Options) (*Store, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
 	}
-	if err := preparePath(o.Path); err != nil {
-		return nil, err
-	}
-	file, err := openBolt(o.Path, o.LockTimeout)
+	s := &Store{path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe,
+		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied), newDecoded(Node.copied)}}
+	name, err := s.openEngine(o)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{engine: file, path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe, outcomeUnknown: file.outcomeUnknown,
-		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied), newDecoded(Node.copied)}}
 	if err := s.start(o); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), file.close())
+		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", name, err), s.engine.close())
 	}
 	return s, nil
+}
+
+func (s *Store) openEngine(o Options) (name string, err error) {
+	if o.Shared != nil {
+		return o.Shared.Name, s.openShared(o)
+	}
+	if err := preparePath(o.Path); err != nil {
+		return "", err
+	}
+	file, err := openBolt(o.Path, o.LockTimeout)
+	if err != nil {
+		return "", err
+	}
+	s.engine, s.outcomeUnknown = file, file.outcomeUnknown
+	return o.Path, nil
 }
 
 // start checks all that may refuse the file before it changes anything.
@@ -90,12 +105,10 @@ func (s *Store) start(o Options) error {
 			return err
 		}
 	}
-	secret, err := o.Key.load(isNew)
-	if err != nil {
-		return err
-	}
-	if s.keys, err = deriveKeys(secret); err != nil {
-		return err
+	if s.keys == nil { // a shared database is checked by them before
+		if s.keys, err = o.Key.derive(isNew); err != nil {
+			return err
+		}
 	}
 	if isNew {
 		m = meta{schema: Schema(), epoch: s.now().Unix(), keyID: s.keys.id}
@@ -104,8 +117,7 @@ func (s *Store) start(o Options) error {
 		}
 	}
 	if m.keyID != s.keys.id {
-		return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
-			"put the right key there; nothing has been changed", m.keyID, o.Key, s.keys.id)
+		return anotherKey(m.keyID, o.Key, s.keys.id)
 	}
 	s.schema = m.schema
 	s.epoch.Store(m.epoch)
@@ -122,13 +134,21 @@ func (s *Store) start(o Options) error {
 			return err
 		}
 	}
+	if s.path == "" {
+		return nil
+	}
 	return durable.Directory(filepath.Dir(s.path))
+}
+
+func anotherKey(want string, source KeySource, got string) error {
+	return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
+		"put the right key there; nothing has been changed", want, source, got)
 }
 
 // Close waits for running transactions and lets other processes open the file.
 func (s *Store) Close() error { return s.engine.close() }
 
-// Path is the database file.
+// Path is the database file, "" if it is shared.
 func (s *Store) Path() string { return s.path }
 
 // Schema is that of the file: an older one than this controller's only in BeforeMigration.
@@ -140,7 +160,7 @@ func (s *Store) Epoch() int64 { return s.epoch.Load() }
 
 // View runs fn on one consistent snapshot. Writes in it fail.
 func (s *Store) View(fn func(*Tx) error) error {
-	defer s.observed(false, time.Now())
+	defer s.observed(time.Now(), false, new(bool))
 	defer faultsPanic()()
 	return s.engine.view(func(r reader) error { return fn(&Tx{reader: r, recent: &s.recent}) })
 }
@@ -154,17 +174,20 @@ func (s *Store) View(fn func(*Tx) error) error {
 // wrote, and no request is answered before that is on disk. An fn that changes nothing
 // costs no commit.
 func (s *Store) Update(fn func(*Tx) error) error {
-	defer s.observed(true, time.Now())
+	failed := false
+	defer s.observed(time.Now(), true, &failed)
 	defer faultsPanic()()
 	tx := &Tx{recent: &s.recent}
+	var own error
 	err := s.engine.update(func(w writer) error {
 		tx.reader, tx.writer = w, w
-		if err := fn(tx); err != nil || s.derive == nil {
-			return err
+		if own = fn(tx); own == nil && s.derive != nil {
+			own = s.derive(tx)
 		}
-		return s.derive(tx)
+		return own
 	})
 	if err != nil {
+		failed = own == nil || !errors.Is(err, own)
 		return err
 	}
 	for _, told := range tx.committed {
@@ -173,9 +196,9 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	return nil
 }
 
-func (s *Store) observed(write bool, began time.Time) {
+func (s *Store) observed(began time.Time, write bool, failed *bool) {
 	if s.observe != nil {
-		s.observe(write, time.Since(began))
+		s.observe(write, time.Since(began), *failed)
 	}
 }
 

@@ -19,15 +19,49 @@ type State struct {
 	Operations map[api.OperationState]int
 	// Agents is the agents on the nodes, and their upgrade.
 	Agents api.AgentRollout
+	// Conditions counts the conditions of the nodes that a topology names, Unmet those that are not
+	// True, but for Ready, and the sections that are withheld, by reason.
+	Conditions map[Condition]int
+	Unmet      map[api.Reason]int
+	// Unconfirmed is the instances that no operator has confirmed since a restore.
+	Unconfirmed int
+	// Processing is since when the operations of each kind are in progress: the oldest of them.
+	Processing map[OperationKind]time.Time
 	// NotAfter is when each of the controller's own certificates ends, by its name.
 	NotAfter map[string]time.Time
+	// NodeNotAfter is when the first certificate ends of nodes that can renew it; zero for none.
+	NodeNotAfter time.Time
+	// BackupTakenAt is the moment of the last complete backup; zero for none.
+	BackupTakenAt time.Time
+	// StoreUsed and StoreFree are the bytes of the store's file with and without records.
+	StoreUsed, StoreFree int64
 	// Unauthenticated and Authenticated are connections.
 	Unauthenticated, Authenticated int
 	// Handshakes are in flight, MostHandshakes were at a time since the start.
 	Handshakes, MostHandshakes int
 }
 
+// Condition is what conditions of nodes are counted by.
+type Condition struct {
+	Role   api.Role
+	Type   string
+	Status api.ConditionStatus
+}
+
+// OperationKind is what operations are counted by.
+type OperationKind struct {
+	Operation string // api.OperationType.Kind
+	Phase     api.OperationPhase
+}
+
 var (
+	conditions  = prometheus.NewDesc("nodehitch_node_conditions", "Conditions of the nodes that a topology names, by the node's role, type and status: Ready and what the node's present document calls for.", []string{"role", "type", "status"}, nil)
+	unmet       = prometheus.NewDesc("nodehitch_node_conditions_unmet", "Conditions of these nodes that are not True, without Ready, and sections that are withheld from them, by reason.", []string{"reason"}, nil)
+	unconfirmed = prometheus.NewDesc("nodehitch_instances_unconfirmed", "VNF instances that no operator has confirmed since a restore.", nil, nil)
+	processing  = prometheus.NewDesc("nodehitch_operation_processing_seconds", "How long the oldest operation in progress has been so; 0 for none.", []string{"operation", "phase"}, nil)
+	nodeCert    = prometheus.NewDesc("nodehitch_node_certificate_expiration_timestamp_seconds", "When the first certificate ends of nodes that are not Lost, in Unix time; absent without such nodes.", nil, nil)
+	backupAge   = prometheus.NewDesc("nodehitch_backup_age_seconds", "How old the state in the last complete backup is; absent before the first.", nil, nil)
+	storeBytes  = prometheus.NewDesc("nodehitch_store_bytes", "Bytes of the store's file: used by records, or free for more.", []string{"state"}, nil)
 	instances   = prometheus.NewDesc("nodehitch_instances", "VNF instances by state.", []string{"state"}, nil)
 	nodes       = prometheus.NewDesc("nodehitch_nodes", "Nodes by state.", []string{"state"}, nil)
 	operation   = prometheus.NewDesc("nodehitch_operations", "LCM operation records by state.", []string{"state"}, nil)
@@ -44,18 +78,19 @@ var (
 // stateCollector counts only when a scrape asks for it.
 type stateCollector struct {
 	read func() (State, error)
+	now  func() time.Time
 	log  *slog.Logger
 }
 
 // CollectState calls read at each scrape. If read fails, the error is logged and the
 // answer has no state metrics.
-func (m *Metrics) CollectState(read func() (State, error), log *slog.Logger) {
-	m.registry.MustRegister(stateCollector{read: read, log: log})
+func (m *Metrics) CollectState(read func() (State, error), now func() time.Time, log *slog.Logger) {
+	m.registry.MustRegister(stateCollector{read: read, now: now, log: log})
 }
 
 // Describe names the metrics.
 func (c stateCollector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{instances, nodes, operation, agents, rollout, upgrading, unavailable, notAfter, connections, handshakes, most} {
+	for _, d := range []*prometheus.Desc{conditions, unmet, unconfirmed, processing, nodeCert, backupAge, storeBytes, instances, nodes, operation, agents, rollout, upgrading, unavailable, notAfter, connections, handshakes, most} {
 		out <- d
 	}
 }
@@ -70,6 +105,8 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	send(out, instances, now.Instances, api.NotInstantiated, api.Instantiated)
 	send(out, nodes, now.Nodes, api.NodeExpected, api.NodeEnrolled, api.NodeLost, api.NodeRevoked)
 	send(out, operation, now.Operations, api.Processing, api.Completed, api.Failed)
+	collectConditions(out, now)
+	c.collectAges(out, now)
 	c.collectAgents(out, now.Agents)
 	for state, n := range map[string]int{"unauthenticated": now.Unauthenticated, "authenticated": now.Authenticated} {
 		out <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(n), state)
@@ -78,6 +115,81 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(most, prometheus.GaugeValue, float64(now.MostHandshakes))
 	for name, t := range now.NotAfter {
 		out <- prometheus.MustNewConstMetric(notAfter, prometheus.GaugeValue, float64(t.Unix()), name)
+	}
+}
+
+// roles, statuses and phases are all values of these labels.
+var (
+	roles    = []api.Role{api.RoleMaster, api.RoleRegistry, api.RoleStorage, api.RoleWorker}
+	statuses = []api.ConditionStatus{api.ConditionTrue, api.ConditionFalse, api.ConditionUnknown}
+	phases   = []api.OperationPhase{api.PhaseStart, api.PhaseEnd}
+)
+
+// operationKinds are all kinds of operations.
+func operationKinds() []string {
+	kinds := []string{string(api.ScaleOut), string(api.ScaleIn)}
+	for _, o := range []api.OperationType{api.Instantiate, api.Heal, api.Terminate, api.ModifyInfo, api.ChangeExtConn, api.ChangeVnfPkg} {
+		kinds = append(kinds, string(o))
+	}
+	return kinds
+}
+
+// decisions are the reasons for which an operator has to decide something.
+var decisions = []api.Reason{api.ReasonForeignData, api.ReasonFormatInterrupted, api.ReasonInUse}
+
+// collectConditions sends Ready for each role. Of other conditions it sends those that a node of
+// the role has, and of reasons those that there are: a node cannot make a series of its own.
+func collectConditions(out chan<- prometheus.Metric, now State) {
+	for _, role := range roles {
+		for _, each := range append([]string{api.ConditionReady}, api.ConditionTypes()...) {
+			counts, all := make(map[api.ConditionStatus]int), 0
+			for _, status := range statuses {
+				counts[status] = now.Conditions[Condition{role, each, status}]
+				all += counts[status]
+			}
+			if all == 0 && each != api.ConditionReady {
+				continue
+			}
+			for status, n := range counts {
+				out <- prometheus.MustNewConstMetric(conditions, prometheus.GaugeValue, float64(n), string(role), each, string(status))
+			}
+		}
+	}
+	reasons := map[api.Reason]int{}
+	for _, reason := range decisions {
+		reasons[reason] = 0
+	}
+	for reason, n := range now.Unmet {
+		if _, registered := api.Reasons[reason]; !registered {
+			reason = "other"
+		}
+		reasons[reason] += n
+	}
+	for reason, n := range reasons {
+		out <- prometheus.MustNewConstMetric(unmet, prometheus.GaugeValue, float64(n), reason)
+	}
+	out <- prometheus.MustNewConstMetric(unconfirmed, prometheus.GaugeValue, float64(now.Unconfirmed))
+}
+
+func (c stateCollector) collectAges(out chan<- prometheus.Metric, now State) {
+	at := c.now()
+	for _, kind := range operationKinds() {
+		for _, phase := range phases {
+			age := 0.0
+			if began := now.Processing[OperationKind{kind, phase}]; !began.IsZero() {
+				age = max(0, at.Sub(began).Seconds())
+			}
+			out <- prometheus.MustNewConstMetric(processing, prometheus.GaugeValue, age, kind, string(phase))
+		}
+	}
+	if t := now.NodeNotAfter; !t.IsZero() {
+		out <- prometheus.MustNewConstMetric(nodeCert, prometheus.GaugeValue, float64(t.Unix()))
+	}
+	if t := now.BackupTakenAt; !t.IsZero() {
+		out <- prometheus.MustNewConstMetric(backupAge, prometheus.GaugeValue, at.Sub(t).Seconds())
+	}
+	for state, n := range map[string]int64{"used": now.StoreUsed, "free": now.StoreFree} {
+		out <- prometheus.MustNewConstMetric(storeBytes, prometheus.GaugeValue, float64(n), state)
 	}
 }
 

@@ -29,7 +29,11 @@ type Metrics struct {
 	rejected    *prometheus.CounterVec
 	closed      *prometheus.CounterVec
 	store       *prometheus.HistogramVec
+	notWritten  prometheus.Counter
 	cloud       *prometheus.CounterVec
+	ended       *prometheus.CounterVec
+	took        *prometheus.HistogramVec
+	ready       *prometheus.HistogramVec
 }
 
 // New makes the metrics of this build.
@@ -80,6 +84,21 @@ func New(version string) *Metrics {
 			Name: "nodehitch_cloud_requests_total",
 			Help: "Requests to clouds, each attempt one, by service, call and HTTP status code (0: no answer).",
 		}, []string{"service", "call", "code"}),
+		notWritten: counter("nodehitch_store_write_failures_total", "Transactions that the disk did not take."),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_operations_ended_total",
+			Help: "LCM operations that have ended, by phase and result. A START that completed ends again if it is taken back.",
+		}, []string{"operation", "phase", "result"}),
+		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "nodehitch_operation_duration_seconds",
+			Help:    "How long LCM operations were in progress, by phase and result.",
+			Buckets: []float64{1, 5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200},
+		}, []string{"operation", "phase", "result"}),
+		ready: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "nodehitch_node_ready_duration_seconds",
+			Help:    "How long after their enrollment nodes were Ready for the first time, by role.",
+			Buckets: []float64{1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600},
+		}, []string{"role"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "nodehitch_build_info",
@@ -88,9 +107,38 @@ func New(version string) *Metrics {
 	})
 	build.Set(1)
 	m.registry.MustRegister(m.requests, m.durations, m.heldPolls, m.enrollments, m.noNonce, m.discovery, m.renewals, m.revocations,
-		m.handshakes, m.rejected, m.closed, m.store, m.cloud, build,
+		m.handshakes, m.rejected, m.closed, m.store, m.notWritten, m.cloud, m.ended, m.took, m.ready, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.begin()
 	return m
+}
+
+// begin makes the series of counters whose labels have few values: Prometheus takes a series that appears
+// with a 1 for no increase, so that the first of its kind would be missed.
+func (m *Metrics) begin() {
+	for _, reason := range []string{"limit", "source_limit"} {
+		m.rejected.WithLabelValues(reason)
+	}
+	for _, reason := range []string{"idle", "per_caller_limit"} {
+		m.closed.WithLabelValues(reason)
+	}
+	for _, result := range []string{"success", "failure"} {
+		m.handshakes.WithLabelValues(result)
+	}
+	for _, kind := range operationKinds() {
+		for _, phase := range phases {
+			for _, result := range []string{"completed", "failed", "cancelled"} {
+				m.ended.WithLabelValues(kind, string(phase), result)
+			}
+		}
+	}
+}
+
+// BeginEnrollments makes the series of these results of requests to enroll.
+func (m *Metrics) BeginEnrollments(results ...string) {
+	for _, result := range results {
+		m.enrollments.WithLabelValues(result)
+	}
 }
 
 func counter(name, help string) prometheus.Counter {
@@ -130,8 +178,11 @@ func (m *Metrics) ConnectionRejected(reason string) { m.rejected.WithLabelValues
 // ConnectionClosed counts a connection that was closed for a new one.
 func (m *Metrics) ConnectionClosed(reason string) { m.closed.WithLabelValues(reason).Inc() }
 
-// Transaction counts a transaction of the store.
-func (m *Metrics) Transaction(write bool, took time.Duration) {
+// Transaction counts a transaction of the store; failed: the disk did not take it.
+func (m *Metrics) Transaction(write bool, took time.Duration, failed bool) {
+	if failed {
+		m.notWritten.Inc()
+	}
 	access := "read"
 	if write {
 		access = "write"
@@ -142,6 +193,21 @@ func (m *Metrics) Transaction(write bool, took time.Duration) {
 // Cloud counts a request to a cloud; status is 0 if no answer came.
 func (m *Metrics) Cloud(service, call string, status int) {
 	m.cloud.WithLabelValues(service, call, strconv.Itoa(status)).Inc()
+}
+
+// OperationEnded counts an operation that has ended.
+func (m *Metrics) OperationEnded(operation, phase, result string) {
+	m.ended.WithLabelValues(operation, phase, result).Inc()
+}
+
+// OperationTook counts for how long an operation was in progress.
+func (m *Metrics) OperationTook(operation, phase, result string, took time.Duration) {
+	m.took.WithLabelValues(operation, phase, result).Observe(took.Seconds())
+}
+
+// NodeReady counts a node that is Ready for the first time, so long after its enrollment.
+func (m *Metrics) NodeReady(role string, after time.Duration) {
+	m.ready.WithLabelValues(role).Observe(after.Seconds())
 }
 
 // Handler answers GET /metrics.

@@ -46,12 +46,12 @@ func TestTheCertificateForBrowsers(t *testing.T) {
 	agents.AppendCertsFromPEM([]byte(w.Trust().RootCertificate))
 	serial := func(name string, roots *x509.CertPool) string {
 		t.Helper()
-		dialer := &tls.Dialer{Config: &tls.Config{ServerName: name, RootCAs: roots, MinVersion: tls.VersionTLS13}}
+		dialer := &tls.Dialer{Config: &tls.Config{ServerName: name, RootCAs: roots}}
 		conn, err := dialer.DialContext(t.Context(), "tcp", w.URL[len("https://"):])
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String()
 	}
 	first := serial(name, browsers)

@@ -20,19 +20,34 @@ type Binaries struct {
 	cache *image.Cache
 }
 
+// ErrNoEtcd says that the cache does not have etcd.
+var ErrNoEtcd = errors.New("etcd is not built: run `make etcd`, which takes a minute, once")
+
 // Find returns the programs that Build has left in a cache, or ErrNotBuilt.
-func Find(cache string) (*Binaries, error) {
+func Find(cache string) (*Binaries, error) { return allPrograms.find(cache, ErrNotBuilt) }
+
+// FindEtcd returns those that Build or BuildEtcd has left in a cache, of which it is to be
+// used for etcd alone, or ErrNoEtcd.
+func FindEtcd(cache string) (*Binaries, error) {
+	found, err := allPrograms.find(cache, ErrNoEtcd)
+	if errors.Is(err, ErrNoEtcd) {
+		return etcdAlone.find(cache, ErrNoEtcd)
+	}
+	return found, err
+}
+
+func (s set) find(cache string, notBuilt error) (*Binaries, error) {
 	open, err := image.OpenCache(cache, func(string, ...any) {})
 	if err != nil {
 		return nil, err
 	}
-	key, err := recipeKey()
+	key, err := s.key()
 	if err != nil {
 		return nil, errors.Join(err, open.Close())
 	}
-	dir, found, err := open.Find(imageName, key)
+	dir, found, err := open.Find(s.name, key)
 	if err == nil && !found {
-		err = ErrNotBuilt
+		err = notBuilt
 	}
 	if err != nil {
 		return nil, errors.Join(err, open.Close())
@@ -43,17 +58,15 @@ func Find(cache string) (*Binaries, error) {
 // Close lets go of the programs.
 func (b *Binaries) Close() error { return b.cache.Close() }
 
-const imageName = "kube"
-
 // moduleDir is the folder whose go.mod names all versions.
 func moduleDir() string {
 	_, file, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(file), "binaries")
 }
 
-// recipeKey changes with everything that makes other programs, apart from the Go version.
-func recipeKey() (string, error) {
-	parts := []string{runtime.GOOS, runtime.GOARCH, fmt.Sprintf("%q", programs), fmt.Sprintf("%q", buildArguments)}
+// key changes with everything that makes other programs, apart from the Go version.
+func (s set) key() (string, error) {
+	parts := []string{runtime.GOOS, runtime.GOARCH, fmt.Sprintf("%q", s.programs), fmt.Sprintf("%q", buildArguments)}
 	for _, name := range []string{"go.mod", "go.sum"} {
 		content, err := os.ReadFile(filepath.Join(moduleDir(), name))
 		if err != nil {

@@ -17,8 +17,21 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
 )
 
-// programs are what is built: those that the cluster consists of, and kubectl.
-var programs = []struct{ name, path string }{
+// set is what is built and kept together.
+type set struct {
+	name     string
+	programs []program
+}
+
+type program struct{ name, path string }
+
+var (
+	allPrograms = set{"kube", programs}
+	etcdAlone   = set{"etcd", programs[:1]}
+)
+
+// programs are those that the cluster consists of, and kubectl.
+var programs = []program{
 	{"etcd", "go.etcd.io/etcd/server/v3"},
 	{"kube-apiserver", kubernetes + "/cmd/kube-apiserver"},
 	{"kube-controller-manager", kubernetes + "/cmd/kube-controller-manager"},
@@ -38,8 +51,20 @@ const scratchBytes = 5 << 30
 // Build builds the programs into a cache (empty means $NODEHITCH_CACHE or
 // image.DefaultCache) unless they are there: minutes of processor time. Log
 // receives progress, one line per call. A build that was cut off goes on where it was.
-func Build(ctx context.Context, cache string, log func(format string, args ...any)) (err error) {
-	key, err := recipeKey()
+func Build(ctx context.Context, cache string, log func(format string, args ...any)) error {
+	return allPrograms.build(ctx, cache, log)
+}
+
+// BuildEtcd builds etcd alone, in a minute, for tests that need nothing else of Kubernetes.
+func BuildEtcd(ctx context.Context, cache string, log func(format string, args ...any)) error {
+	if found, err := FindEtcd(cache); err == nil {
+		return found.Close()
+	}
+	return etcdAlone.build(ctx, cache, log)
+}
+
+func (s set) build(ctx context.Context, cache string, log func(format string, args ...any)) (err error) {
+	key, err := s.key()
 	if err != nil {
 		return err
 	}
@@ -48,15 +73,15 @@ func Build(ctx context.Context, cache string, log func(format string, args ...an
 		return err
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
-	_, err = open.Get(ctx, imageName, key, func(ctx context.Context, dir string) error {
-		return build(ctx, dir, log)
+	_, err = open.Get(ctx, s.name, key, func(ctx context.Context, dir string) error {
+		return s.fill(ctx, dir, log)
 	})
 	return err
 }
 
-// build fills dir. What is compiled stays beside it until all is done, and not in
+// fill fills dir. What is compiled stays beside it until all is done, and not in
 // the user's own cache: it is not needed again.
-func build(ctx context.Context, dir string, log func(string, ...any)) error {
+func (s set) fill(ctx context.Context, dir string, log func(string, ...any)) error {
 	compiled := dir + ".compiled"
 	if err := os.MkdirAll(compiled, 0o755); err != nil {
 		return err
@@ -68,18 +93,18 @@ func build(ctx context.Context, dir string, log func(string, ...any)) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range programs {
+	for _, p := range s.programs {
 		began := time.Now()
 		cmd := goCommand(ctx, append(slices.Clone(buildArguments), "-ldflags", flags, "-o", filepath.Join(dir, p.name), p.path)...)
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOCACHE="+compiled)
-		if err := run(cmd, p.name, log); err != nil {
+		if err := run(cmd, s.name, p.name, log); err != nil {
 			return fmt.Errorf("building %s: %w", p.name, err)
 		}
 		file, err := os.Stat(filepath.Join(dir, p.name))
 		if err != nil {
 			return err
 		}
-		log("image %s: %s, %d MB, built in %.0f s", imageName, p.name, file.Size()>>20, time.Since(began).Seconds())
+		log("image %s: %s, %d MB, built in %.0f s", s.name, p.name, file.Size()>>20, time.Since(began).Seconds())
 	}
 	return os.RemoveAll(compiled)
 }
@@ -112,7 +137,7 @@ func linkerFlags(ctx context.Context) (string, error) {
 }
 
 // run runs go build and says how far it is. Its error ends in what go said last.
-func run(cmd *exec.Cmd, name string, log func(string, ...any)) error {
+func run(cmd *exec.Cmd, image, name string, log func(string, ...any)) error {
 	output, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -120,7 +145,7 @@ func run(cmd *exec.Cmd, name string, log func(string, ...any)) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := follow(output, name, log)
+	said := follow(output, image, name, log)
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("%w:\n%s", err, strings.Join(said, "\n"))
 	}
@@ -129,14 +154,14 @@ func run(cmd *exec.Cmd, name string, log func(string, ...any)) error {
 
 // follow counts the packages in the output of go build -v until it ends, and
 // returns its last lines.
-func follow(output io.Reader, name string, log func(string, ...any)) (last []string) {
+func follow(output io.Reader, image, name string, log func(string, ...any)) (last []string) {
 	const every, keep = 200, 20
 	lines := bufio.NewScanner(output)
 	for count := 1; lines.Scan(); count++ {
 		last = append(last, lines.Text())
 		last = last[max(0, len(last)-keep):]
 		if count%every == 0 {
-			log("image %s: %s, %d packages compiled", imageName, name, count)
+			log("image %s: %s, %d packages compiled", image, name, count)
 		}
 	}
 	return last

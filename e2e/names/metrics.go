@@ -50,7 +50,7 @@ func metrics(ctx context.Context, s *source) (list []string, err error) {
 func labelValues(name string, family *dto.MetricFamily) (list []string) {
 	for _, m := range family.Metric {
 		for _, l := range m.Label {
-			if len(family.Metric) > 1 {
+			if len(family.Metric) > 1 && l.GetValue() != "" {
 				list = append(list, fmt.Sprintf("%s %s=%s", name, l.GetName(), l.GetValue()))
 			}
 		}
@@ -62,8 +62,8 @@ func scrape(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	m := telemetry.New("")
 	countAll(reflect.ValueOf(m))
 	m.CollectState(func() (telemetry.State, error) {
-		return telemetry.State{NotAfter: map[string]time.Time{"": {}}}, nil
-	}, slog.New(slog.DiscardHandler))
+		return telemetry.State{NotAfter: map[string]time.Time{"": {}}, NodeNotAfter: time.Unix(1, 0), BackupTakenAt: time.Unix(1, 0)}, nil
+	}, time.Now, slog.New(slog.DiscardHandler))
 	answer := httptest.NewRecorder()
 	m.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil))
 	parser := expfmt.NewTextParser(model.UTF8Validation)

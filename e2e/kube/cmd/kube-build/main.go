@@ -1,9 +1,10 @@
 // Command kube-build builds etcd, Kubernetes' API server and controller manager,
-// and kubectl into the cache, so that the tests that need them can run.
+// and kubectl into the cache, so that the tests that need them can run; with -etcd only etcd.
 package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -16,10 +17,15 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	build, what := kube.Build, "Kubernetes' programs are"
+	alone := flag.Bool("etcd", false, "build etcd alone")
+	if flag.Parse(); *alone {
+		build, what = kube.BuildEtcd, "etcd is"
+	}
 	began := time.Now()
-	if err := kube.Build(ctx, "", func(format string, args ...any) { fmt.Printf(format+"\n", args...) }); err != nil {
+	if err := build(ctx, "", func(format string, args ...any) { fmt.Printf(format+"\n", args...) }); err != nil {
 		fmt.Fprintln(os.Stderr, "kube-build:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("Kubernetes' programs are there, %.1f s\n", time.Since(began).Seconds())
+	fmt.Printf("%s there, %.1f s\n", what, time.Since(began).Seconds())
 }

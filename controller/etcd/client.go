@@ -1,0 +1,213 @@
+// Package etcd is the part of an etcd that the controllers of one state share: it elects one
+// of them, the writer, and lets only that one change the records. It knows nothing of what
+// the records are; controller/store keeps them by it.
+//
+// All keys lie under a prefix. <prefix>/writer is the writer's, under a lease;
+// <prefix>/head is changed by every commit; <prefix>/v1/<key> are the records.
+package etcd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+)
+
+const (
+	// defaultTTL is how long etcd waits for a writer that is silent before another may
+	// become the writer.
+	defaultTTL = 10 * time.Second
+	// callLimit is how long one call may take.
+	callLimit = 2 * time.Second
+	// pageLimit is how long a page of a load may take, which is large and may be asked for again.
+	pageLimit = 10 * time.Second
+)
+
+// Options says which etcd, and who asks.
+type Options struct {
+	// Endpoints are the URLs of its members.
+	Endpoints []string
+	// Prefix is that of all keys, such as /nodehitch, without a slash at its end.
+	Prefix string
+	// TLS is nil for endpoints with http.
+	TLS *tls.Config
+	// Username and Password are empty if etcd has no authentication or takes it from the
+	// client's certificate.
+	Username, Password string
+	// Name is this controller's, for people who read the writer's key.
+	Name string
+	// TTL of the writer's lease in whole seconds, 10 s when zero. A writer answers nothing
+	// once three tenths of it are left. Tests shorten it.
+	TTL time.Duration
+	Log *slog.Logger
+}
+
+// Client is a connection to etcd, which the first Campaign makes.
+type Client struct {
+	o      Options
+	config clientv3.Config
+	etcd   *clientv3.Client // nil until it is connected
+}
+
+// New is a client that has not called etcd yet.
+func New(o Options) *Client {
+	if o.TTL == 0 {
+		o.TTL = defaultTTL
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	// A member that is cut off is noticed after 7 s, else only after TCP's minutes; more
+	// often than each 5 s etcd's default does not allow.
+	return &Client{o: o, config: clientv3.Config{Endpoints: o.Endpoints, TLS: o.TLS, Username: o.Username, Password: o.Password,
+		DialKeepAliveTime: 5 * time.Second, DialKeepAliveTimeout: callLimit, DialTimeout: callLimit,
+		MaxCallSendMsgSize: 2 * mostBytes, Logger: zap.NewNop()}}
+}
+
+// connect authenticates with etcd if there is a password.
+func (c *Client) connect() (err error) {
+	if c.etcd == nil {
+		c.etcd, err = clientv3.New(c.config)
+	}
+	return err
+}
+
+// Close ends the connection. A term that is not closed ends when its lease does.
+func (c *Client) Close() error {
+	if c.etcd == nil {
+		return nil
+	}
+	return c.etcd.Close()
+}
+
+func (c *Client) writerKey() string { return c.o.Prefix + "/writer" }
+func (c *Client) headKey() string   { return c.o.Prefix + "/head" }
+func (c *Client) records() string   { return c.o.Prefix + "/v1/" }
+
+// Position is how far etcd's history has come.
+type Position struct {
+	// Cluster is etcd's own id of its cluster, in hexadecimal.
+	Cluster string
+	// Revision is that of all of etcd, also of what others keep in it.
+	Revision int64
+	// Head is what the last commit has put there, nil before the first.
+	Head []byte
+}
+
+// Campaign waits until this controller is the writer, or ctx ends, or etcd refuses this
+// client. Meanwhile it tells seen each second how far the history has come. It is not to be
+// called twice at the same time.
+func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, error) {
+	tick := time.NewTicker(c.o.TTL / 10)
+	defer tick.Stop()
+	var said string
+	var most limits
+	for {
+		term, state, err := c.elect(ctx, seen, &most)
+		if term != nil {
+			return term, nil
+		}
+		if err != nil {
+			switch code(err) {
+			case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
+				return nil, fmt.Errorf("etcd refuses this controller: %w", err)
+			}
+			state = "etcd does not answer as expected: " + err.Error()
+		}
+		if said != state {
+			level := slog.LevelInfo
+			if err != nil {
+				level = slog.LevelWarn
+			}
+			c.o.Log.Log(ctx, level, "waiting to become the writer", "because", state)
+			said = state
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("waiting to become the writer: %w", context.Cause(ctx)), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// elect makes this controller the writer if there is none, and else says why it does not.
+func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (term *Term, state string, err error) {
+	if err := c.connect(); err != nil {
+		return nil, "", fmt.Errorf("connecting: %w", err)
+	}
+	// Once, and not when the writer has died.
+	if most.changes == 0 {
+		if *most, err = c.limits(ctx); err != nil {
+			return nil, "", fmt.Errorf("finding out how large a transaction etcd takes: %w", err)
+		}
+	}
+	holder, err := c.look(ctx, seen)
+	if err != nil || holder != "" {
+		return nil, "the writer is " + holder, err
+	}
+	began := time.Now() // before etcd's clock of the lease begins
+	lease, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
+		return c.etcd.Grant(ctx, int64(c.o.TTL/time.Second))
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("asking for a lease: %w", err)
+	}
+	key := c.writerKey()
+	answer, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return c.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+			Then(clientv3.OpPut(key, c.o.Name, clientv3.WithLease(lease.ID))).Commit()
+	})
+	if err == nil && answer.Succeeded {
+		return newTerm(c, lease.ID, answer.Header, began, *most), "", nil
+	}
+	// If the key was written and the answer is lost, it goes with the lease.
+	c.revoke(ctx, lease.ID)
+	if err != nil {
+		return nil, "", fmt.Errorf("writing %s: %w", key, err)
+	}
+	return nil, "another controller became the writer", nil
+}
+
+// look reads who the writer is, "" for nobody.
+func (c *Client) look(ctx context.Context, seen func(Position)) (writer string, err error) {
+	answer, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return c.etcd.Txn(ctx).Then(clientv3.OpGet(c.writerKey()), clientv3.OpGet(c.headKey())).Commit()
+	})
+	if err != nil {
+		return "", fmt.Errorf("reading %s: %w", c.writerKey(), err)
+	}
+	at := Position{Cluster: clusterOf(answer.Header), Revision: answer.Header.Revision}
+	if head := answer.Responses[1].GetResponseRange().Kvs; len(head) > 0 {
+		at.Head = head[0].Value
+	}
+	if seen != nil {
+		seen(at)
+	}
+	if kvs := answer.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		return fmt.Sprintf("%q", kvs[0].Value), nil
+	}
+	return "", nil
+}
+
+// revoke ends a lease at once; if it fails, etcd does when its time is over.
+func (c *Client) revoke(ctx context.Context, lease clientv3.LeaseID) {
+	_, err := within(context.WithoutCancel(ctx), callLimit, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+		return c.etcd.Revoke(ctx, lease)
+	})
+	if err != nil {
+		c.o.Log.Debug("the lease was not given back; it ends by itself", "error", err)
+	}
+}
+
+// within makes a call that may take so long.
+func within[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return call(ctx)
+}

@@ -1,0 +1,208 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+)
+
+// Shared is a database that several controllers share. One of them at a time is the writer,
+// and only the writer opens it.
+type Shared struct {
+	// Term in which this controller is the writer. Open has it for itself; Close ends it.
+	Term Term
+	// History is what this controller has seen of the database.
+	History *History
+	// WasRestored opens a database whose history went back. The caller begins an epoch before
+	// anything is answered.
+	WasRestored bool
+	// Name of the database for errors.
+	Name string
+}
+
+// Term is the time in which no other controller changes the records: controller/etcd.Term.
+// Its errors in that time are *api.Problem.
+type Term interface {
+	// Load calls fn with each record, and returns the head of the last commit, nil before the
+	// first. It is called once, first.
+	Load(ctx context.Context, fn func(key string, value []byte) error) (head []byte, err error)
+	// Commit makes all changes durable, nil for a key that is deleted, or none. If its error
+	// leaves open which, the term is over.
+	Commit(head []byte, changes map[string][]byte) error
+	// Check fails once another controller may have begun a term.
+	Check() error
+	// Over is closed when the term is over.
+	Over() <-chan struct{}
+	// Limits are how many changes one commit may have, and how many bytes in keys, values
+	// and Overhead of each.
+	Limits() (changes, bytes int)
+	Overhead() int
+	// Position is the id of the database's cluster and its highest revision that is known.
+	Position() (cluster string, revision int64)
+	Close() error
+}
+
+// shared is the engine of one term: all records are in memory, and a commit goes to the
+// database before anybody sees it.
+type shared struct {
+	term    Term
+	signer  *signer
+	history *History
+	updates group
+	// committed are the records after the last commit.
+	committed atomic.Pointer[records]
+
+	mu     sync.Mutex // held by a commit
+	closed atomic.Bool
+}
+
+func (s *Store) openShared(o Options) (err error) {
+	term := o.Shared.Term
+	e := &shared{term: term, history: o.Shared.History}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("opening the store %s: %w", o.Shared.Name, err), term.Close())
+		}
+	}()
+	all := iradix.New[[]byte]().Txn()
+	head, err := term.Load(context.Background(), func(key string, value []byte) error {
+		all.Insert([]byte(key), value)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	loaded := &records{tree: all.Commit()}
+	said, err := parseHead(head)
+	if err != nil {
+		return err
+	}
+	if head == nil && loaded.tree.Len() > 0 {
+		return fmt.Errorf("it holds %d keys of something else: set another prefix; nothing has been changed", loaded.tree.Len())
+	}
+	cluster, revision := term.Position()
+	if !o.Shared.WasRestored {
+		if err := e.history.check(seen{Cluster: cluster, Revision: revision, head: said}); err != nil {
+			return err
+		}
+	}
+	if s.keys, err = o.Key.derive(head == nil); err != nil {
+		return err
+	}
+	if head != nil && said.KeyID != s.keys.id {
+		return anotherKey(said.KeyID, o.Key, s.keys.id)
+	}
+	e.signer = s.keys.signer()
+	if head != nil {
+		if err := e.signer.verify(loaded, said); err != nil {
+			return err
+		}
+	}
+	e.committed.Store(loaded)
+	e.updates.transact = e.transact
+	changes, bytes := term.Limits()
+	e.updates.limits = &limits{changes: changes, bytes: bytes, overhead: term.Overhead()}
+	s.engine, s.outcomeUnknown = e, term.Over()
+	e.history.Seen(cluster, revision, head)
+	return e.history.flush()
+}
+
+var errClosed = errors.New("the store is closed")
+
+func (e *shared) check() error {
+	if e.closed.Load() {
+		return errClosed
+	}
+	return e.term.Check()
+}
+
+func (e *shared) view(fn func(reader) error) error {
+	if err := e.check(); err != nil {
+		return err
+	}
+	return fn(e.committed.Load())
+}
+
+func (e *shared) update(fn func(writer) error) error { return e.updates.update(fn) }
+
+// transact is that of group.
+func (e *shared) transact(run func(reader) writeSet) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := errors.Join(e.check(), e.history.writable()); err != nil {
+		return err
+	}
+	before := e.committed.Load()
+	writes := run(before)
+	if len(writes) == 0 {
+		return nil
+	}
+	after, changes := e.signer.sign(before, writes)
+	head := e.signer.head(after)
+	if err := e.term.Commit(head, changes); err != nil {
+		return err
+	}
+	e.committed.Store(after)
+	cluster, revision := e.term.Position()
+	e.history.Seen(cluster, revision, head)
+	return nil
+}
+
+func (e *shared) close() error {
+	e.closed.Store(true)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return errors.Join(e.term.Close(), e.history.flush())
+}
+
+// records are all records at one moment. They never change.
+type records struct {
+	// tree has each value with its MAC by <bucket>/<key>, and an empty one by <bucket>/ for
+	// each bucket.
+	tree *iradix.Tree[[]byte]
+	// sum is that of the whole: see signer.
+	sum sum
+	// sequence counts the commits of the database.
+	sequence int64
+}
+
+func pathOf(bucket, key string) []byte { return []byte(bucket + "/" + key) }
+
+func (r *records) has(bucket string) bool {
+	_, found := r.tree.Get(pathOf(bucket, ""))
+	return found
+}
+
+func (r *records) get(bucket, key string) []byte {
+	r.require(bucket)
+	value, found := r.tree.Get(pathOf(bucket, key))
+	if !found || key == "" {
+		return nil
+	}
+	return textOfSigned(value)
+}
+
+func (r *records) scan(bucket, prefix string) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		r.require(bucket)
+		all := r.tree.Root().Iterator()
+		all.SeekPrefix(pathOf(bucket, prefix))
+		for key, value, more := all.Next(); more; key, value, more = all.Next() {
+			if name := string(key[len(bucket)+1:]); name != "" && !yield(name, textOfSigned(value)) {
+				return
+			}
+		}
+	}
+}
+
+// require panics if the bucket is missing: it was there when the store was opened.
+func (r *records) require(bucket string) {
+	if !r.has(bucket) {
+		panic("the bucket is missing")
+	}
+}

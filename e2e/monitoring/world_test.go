@@ -1,0 +1,190 @@
+package monitoring
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const suite = "monitoring"
+
+// site is a controller that the Prometheus scrapes, with one instance: a storage server and some
+// workers.
+type site struct {
+	*loopback.Controller
+	t          *testing.T
+	prometheus *prometheus
+	// target is the address of the metrics: the label instance.
+	target   string
+	instance string
+	storage  *loopback.Machine
+	workers  []*loopback.Machine
+
+	mu    sync.Mutex
+	calls map[*loopback.Machine]context.CancelFunc
+}
+
+func open(t *testing.T, p *prometheus, workers int, o loopback.Options) *site {
+	t.Helper()
+	s := &site{t: t, prometheus: p, target: loopback.FreeAddress(t), instance: uuid.NewString(), calls: map[*loopback.Machine]context.CancelFunc{}}
+	settings := map[string]string{"metricsListen": s.target}
+	maps.Copy(settings, o.Settings)
+	o.Settings = settings
+	s.Controller = loopback.Open(t, o)
+	storage := uuid.NewString()
+	topology := loopback.StorageTopology(storage, uuid.NewString(), 1<<30)
+	for i := range workers {
+		topology.Servers = append(topology.Servers, api.Server{ID: uuid.NewString(), Name: fmt.Sprint("worker-", i),
+			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprint("10.10.0.", 10+i)}}}})
+	}
+	s.Put(s.instance, topology)
+	token := s.JoinToken(s.instance)
+	for i, server := range topology.Servers {
+		m := s.Machine(server.ID)
+		s.must(m.Enroll(t.Context(), token))
+		if i == 0 {
+			s.storage = m
+		} else {
+			s.workers = append(s.workers, m)
+		}
+		s.must1(m.Converge(t.Context()))
+		s.live(m)
+	}
+	p.scrape(s.target)
+	// A counter that has counted before the first scrape has not risen.
+	until(t, func() string { return "Prometheus scrapes " + s.target }, func() bool {
+		return len(p.query(fmt.Sprintf(`up{instance=%q} == 1`, s.target))) > 0
+	})
+	return s
+}
+
+func (s *site) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) must1(_ any, err error) {
+	s.t.Helper()
+	s.must(err)
+}
+
+// live polls for a machine, as an agent does, until the test ends or silence stops it.
+func (s *site) live(m *loopback.Machine) {
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	s.mu.Lock()
+	s.calls[m] = func() { stop(); <-ended }
+	s.mu.Unlock()
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			_, _ = m.Config(ctx) // the controller may be away
+		}
+	}()
+	s.t.Cleanup(func() { s.silence(m) })
+}
+
+// silence ends the calls of a machine.
+func (s *site) silence(m *loopback.Machine) {
+	s.mu.Lock()
+	stop := s.calls[m]
+	delete(s.calls, m)
+	s.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// says has a machine report its present document with one condition False.
+func (s *site) says(m *loopback.Machine, condition, reason string) {
+	s.t.Helper()
+	config, err := m.Config(s.t.Context())
+	s.must(err)
+	status := loopback.Converged(*config)
+	found := false
+	for i := range status.Conditions {
+		c := &status.Conditions[i]
+		switch c.Type {
+		case condition:
+			c.Status, c.Reason, found = api.ConditionFalse, reason, true
+		case api.ConditionReady:
+			c.Status, c.Reason = api.ConditionFalse, api.ReasonNotReady
+		}
+	}
+	if !found {
+		s.t.Fatalf("the document of %s does not call for %s", m.ServerID, condition)
+	}
+	s.must(m.Report(s.t.Context(), status))
+}
+
+// fires waits until an alert fires for this controller.
+func (s *site) fires(name string) alert {
+	s.t.Helper()
+	var found []alert
+	until(s.t, func() string { return name + " fires; firing: " + s.prometheus.names(s.target) }, func() bool {
+		found = s.prometheus.firing(name, s.target)
+		return len(found) > 0
+	})
+	return found[0]
+}
+
+// ends waits until it does not fire any more.
+func (s *site) ends(name string) {
+	s.t.Helper()
+	until(s.t, func() string { return name + " ends" }, func() bool { return len(s.prometheus.firing(name, s.target)) == 0 })
+}
+
+// until is loopback.Until with words that are found when the time is over.
+func until(t *testing.T, what func() string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(2 * time.Minute)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("timed out; expected: %s", what())
+		case <-tick.C:
+		}
+	}
+}
+
+// hitchctl runs a command and returns what it printed.
+func (s *site) hitchctl(args ...string) string {
+	s.t.Helper()
+	out, err := s.Hitchctl(args...)
+	s.must(err)
+	return string(out)
+}
+
+// put asks the controller to write so many bytes, and returns what it says.
+func (s *site) put(bytes int) error {
+	id := uuid.NewString()
+	params, err := json.Marshal(map[string]any{"note": strings.Repeat("x", bytes), "k8s_cluster_installation_param": map[string]any{
+		"script_path": "Scripts/install.sh", "master_node": map[string]any{"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
+		"worker_node": map[string]any{"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"}}})
+	if err != nil {
+		return err
+	}
+	return client.Done(s.API.PutInstance(s.t.Context(), id, nil, api.InstanceSpec{AdditionalParams: params}))
+}
