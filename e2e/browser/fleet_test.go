@@ -19,6 +19,10 @@ const (
 	load    = "(e => ({answered: e.responseEnd - e.requestStart, bytes: e.decodedBodySize}))(performance.getEntriesByType('navigation')[0])"
 )
 
+// longTasks has the browser sum up what kept it from answering its user.
+const longTasks = `(window.busy = 0, new PerformanceObserver(list => list.getEntries().forEach(e => { window.busy += e.duration }))
+  .observe({type: 'longtask'}), true)`
+
 func TestALargeFleet(t *testing.T) {
 	for _, size := range []struct {
 		nodes, changes int
@@ -63,13 +67,16 @@ func large(t *testing.T, c *results.Case, nodes, changes int) {
 	value[bool](b, "window.shown")
 	c.Figure("a change is shown after", "%.1f s", time.Since(began).Seconds())
 
+	value[bool](b, longTasks)
 	fragments := w.fragments()
 	opened := w.cost(changes)
+	busy := value[float64](b, "window.busy")
 	fragments = w.fragments() - fragments
 	b.run(chromedp.Navigate("about:blank"))
 	closed := w.cost(changes)
 	c.Figure("changes", "%d, two a second", changes)
 	c.Figure("fragments while the page was open", "%d", fragments)
+	c.Figure("tasks of the page that took longer than 50 ms", "%.0f ms in all, for %d changes", busy, changes)
 	c.Figure("CPU of the controller", "%.1f %% with the page open, %.1f %% without", opened, closed)
 	u := w.Usage()
 	c.Figure("memory of the controller", "%d MiB, at most %d MiB", u.Resident>>20, u.Peak>>20)
