@@ -510,7 +510,7 @@ func TestAStreamEndsWithItsToken(t *testing.T) {
 	revoked, expiring, stays := w.openStream(w.signIn(w.viewer)), w.openStream(w.signIn(short.Secret)), w.openStream(w.signIn(w.operator))
 	w.must(w.Tokens.Revoke(context.Background(), strings.Split(w.viewer, ".")[0]))
 	for name, s := range map[string]*stream{"of a revoked token": revoked, "of one that expires": expiring} {
-		for s.next() { //nolint:revive // until the end
+		for s.next() { // until the end
 		}
 		if s.lines.Err() != nil || s.events["nodes"] == 0 || s.events["operations"] == 0 {
 			t.Errorf("the stream %s ended with %v, after %v", name, s.lines.Err(), s.events)
@@ -528,7 +528,7 @@ func TestAStreamIsHeldLikeAPollAndEndsAtShutdown(t *testing.T) {
 	}
 	s.until("more than a request may take", func() bool { return s.beats >= 20 })
 	w.handler.Drain()
-	for s.next() { //nolint:revive // until the end
+	for s.next() { // until the end
 	}
 	if s.lines.Err() != nil {
 		t.Errorf("the stream ended with %v", s.lines.Err())
@@ -546,7 +546,7 @@ func TestAStreamEndsWithItsBrowser(t *testing.T) {
 func (w *world) held() (n int) {
 	w.t.Helper()
 	scraped := httptest.NewRecorder()
-	w.Metrics.Handler().ServeHTTP(scraped, httptest.NewRequestWithContext(w.t.Context(), "GET", "/metrics", nil))
+	w.Metrics.Handler().ServeHTTP(scraped, httptest.NewRequestWithContext(w.t.Context(), http.MethodGet, "/metrics", nil))
 	const name = "\nnodehitch_long_polls_in_flight "
 	_, rest, found := strings.Cut(scraped.Body.String(), name)
 	if _, err := fmt.Sscan(rest, &n); !found || err != nil {

@@ -107,7 +107,7 @@ func (w *world) report(m *loopback.Machine, kernel string) error {
 	return m.Report(context.WithoutCancel(w.t.Context()), s)
 }
 
-// kernelOf is what a converged node reports.
+// clusterParams are of a cluster without storage.
 var clusterParams = map[string]any{"k8s_cluster_installation_param": map[string]any{
 	"script_path": "Scripts/install.sh",
 	"master_node": map[string]any{"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
