@@ -164,8 +164,18 @@ func matrix(a *attempt) {
 
 func nowhere(a *attempt) {
 	for name, c := range credentials(a) {
-		for _, path := range []string{"/", "/v1", "/v2/nodes", "/metrics", "/debug/pprof/", "/v1/vnf_instances/../../metrics", "/v1/nodes/x/y/z", "/.well-known/x", "/v1/tokens/"} {
+		for _, path := range []string{"/v1", "/v2/nodes", "/metrics", "/debug/pprof/", "/v1/vnf_instances/../../metrics", "/v1/nodes/x/y/z", "/.well-known/x", "/v1/tokens/"} {
 			a.refused(path+" by "+name, c.caller.call(http.MethodGet, path, "", c.headers...), http.StatusNotFound, http.StatusUnauthorized, http.StatusMethodNotAllowed, http.StatusBadRequest)
+		}
+		// What opens the API opens no page: they ask for the cookie of a session.
+		for _, path := range []string{"/", "/ui/", "/ui/nodes"} {
+			got := c.caller.call(http.MethodGet, path, "", c.headers...)
+			if got.status != http.StatusOK || !strings.Contains(got.body, `action="/ui/sign-in"`) || strings.Contains(got.body, a.w.ours.instance) {
+				a.Errorf("%s by %s is not answered with the sign-in form: %d %s", path, name, got.status, got.body)
+			}
+		}
+		if got := c.caller.call(http.MethodGet, "/ui/events", "", c.headers...); got.status != http.StatusUnauthorized || got.body != "" {
+			a.Errorf("the stream of the status page by %s: %d %s", name, got.status, got.body)
 		}
 		if got := c.caller.call(http.MethodOptions, "/v1/nodes", "", c.headers...); got.body != "" {
 			a.Errorf("OPTIONS by %s: %s", name, got.body) // the methods are in the document anyway
