@@ -322,7 +322,7 @@ func code(err error) codes.Code {
 	return status.Code(err)
 }
 
-// refused is the problem of a commit of which etcd has kept nothing.
+// refused is the problem of a commit that etcd has refused as a whole.
 func refused(err error) error {
 	detail := fmt.Sprintf("etcd takes no changes (%v), so nothing of this request was kept: repair etcd, then try again; the controller needs no restart", err)
 	if errors.Is(err, rpctypes.ErrNoSpace) {

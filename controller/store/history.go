@@ -64,7 +64,7 @@ func (e *HistoryError) Error() string {
 }
 
 // check refuses a database that is not what was seen, or what came after it. A new epoch is
-// another state, of which an operator knows.
+// another state, and an operator began it.
 func (h *History) check(found seen) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -199,7 +199,7 @@ func TestAFailedCommitFailsTheUpdateThatComesNext(t *testing.T) {
 	}
 }
 
-// Whoever may write etcd need not have the seal key.
+// A client that may write etcd need not have the seal key.
 func TestOnlyControllersWriteRecords(t *testing.T) {
 	d := newDatabase(t)
 	r, _ := replicas(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // signer makes the records of a shared database such as only a controller with the seal key
-// can make them: whoever may write the database need not have the key.
+// can make them: a client that may write the database need not have the key.
 //
 // Each value has a MAC of its bucket, its key and itself behind it, by which a record that
 // somebody else has written shows. A record that was removed, or put back as it once was,

@@ -89,7 +89,7 @@ func (u *UI) signOut(w http.ResponseWriter, r *http.Request, _ Session) error {
 	return nil
 }
 
-// nextOf is where to go on after a sign-in: a path of the page, whoever wrote the link.
+// nextOf is where to go on after a sign-in. It is a path of the page, also if another site wrote the link.
 func nextOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.IsAbs() || u.Host != "" || !Below(u.Path) || !strings.HasPrefix(u.Path, page.PathOverview) {

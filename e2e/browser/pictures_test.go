@@ -122,7 +122,7 @@ var servers = []server{
 
 const volumeOfCluster = "7be1cf24-5d0a-4d8f-8f63-2a4f5c1e9b77"
 
-// instantiate makes a cluster, of which one worker does not get ready, and returns the operation's id.
+// instantiate makes a cluster with one worker that does not get ready, and returns the operation's id.
 func (s *story) instantiate() string {
 	topology := &api.Topology{StackStatus: "CREATE_COMPLETE", Volumes: []api.TopologyVolume{{ResourceID: "storage_server_volume", ID: volumeOfCluster, SizeBytes: 100 << 30}}}
 	for _, of := range servers {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -88,7 +89,7 @@ func TestTheControllerIsKilledAndComesBack(t *testing.T) {
 	w.End(syscall.SIGKILL)
 	b.until("the page says that it has lost the controller", "!("+connected+")")
 	w.Start()
-	w.PutParams(w.instances[0], clusterParams, workers(0, 2))
+	w.PutParams(w.instances[0], clusterParams, loopback.Workers(id, 0, 2))
 	began := time.Now()
 	b.untilShown("worker1")
 	c.Figure("shown after", "%.1f s", time.Since(began).Seconds())

@@ -67,7 +67,7 @@ func (w *world) fleet(nodes int) {
 	for n := 0; n < nodes; n += perInstance {
 		instance := id(0, len(w.instances))
 		w.instances = append(w.instances, instance)
-		w.PutParams(instance, clusterParams, workers(n, min(perInstance, nodes-n)))
+		w.PutParams(instance, clusterParams, loopback.Workers(id, n, min(perInstance, nodes-n)))
 		token := w.JoinToken(instance)
 		for i := n; i < min(nodes, n+perInstance); i++ {
 			m := w.machine(i)
@@ -113,13 +113,3 @@ var clusterParams = map[string]any{"k8s_cluster_installation_param": map[string]
 	"master_node": map[string]any{"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
 	"worker_node": map[string]any{"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"},
 }}
-
-// workers is a stack of n workers, the first of which has the number from.
-func workers(from, n int) *api.Topology {
-	t := &api.Topology{StackStatus: "CREATE_COMPLETE"}
-	for i := from; i < from+n; i++ {
-		t.Servers = append(t.Servers, api.Server{ID: id(1, i), Name: fmt.Sprintf("worker%d", i),
-			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}}}})
-	}
-	return t
-}

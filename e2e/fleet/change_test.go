@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -36,7 +37,7 @@ func change(t *testing.T, c *results.Case, agents int) {
 		old, before, cpu := f.takeTally().Digests, f.transactions(), f.Usage().CPU
 		began := time.Now()
 		for i, instance := range f.instances {
-			f.PutParams(instance, params([]string{"http://a", "http://b", "http://c"}[round]), workers(i*perInstance, min(perInstance, agents-i*perInstance)))
+			f.PutParams(instance, params([]string{"http://a", "http://b", "http://c"}[round]), loopback.Workers(id, i*perInstance, min(perInstance, agents-i*perInstance)))
 		}
 		put := time.Since(began)
 		f.await("every agent has it", 2*time.Minute, func(t tally) bool { return f.another(t, old) })

@@ -16,7 +16,6 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
-	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 const (
@@ -89,7 +88,7 @@ func (f *fleet) enroll(agents int) {
 		instance := id(0, len(f.instances))
 		n := min(perInstance, agents-f.agents)
 		f.instances = append(f.instances, instance)
-		f.PutParams(instance, params(""), workers(f.agents, n))
+		f.PutParams(instance, params(""), loopback.Workers(id, f.agents, n))
 		token := f.JoinToken(instance)
 		for range n {
 			members = append(members, member{ID: id(1, f.agents), Token: token})
@@ -299,14 +298,4 @@ func params(proxy string) map[string]any {
 		cluster["proxy"] = map[string]any{"http_proxy": proxy}
 	}
 	return map[string]any{"k8s_cluster_installation_param": cluster}
-}
-
-// workers is a stack of n workers, the first of which has the number from.
-func workers(from, n int) *api.Topology {
-	t := &api.Topology{StackStatus: "CREATE_COMPLETE"}
-	for i := from; i < from+n; i++ {
-		t.Servers = append(t.Servers, api.Server{ID: id(1, i), Name: fmt.Sprintf("worker%d", i),
-			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}}}})
-	}
-	return t
 }

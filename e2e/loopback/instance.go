@@ -2,6 +2,7 @@ package loopback
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -104,4 +105,14 @@ func (c *Controller) Trust() *api.Trust {
 		c.t.Fatal(err)
 	}
 	return trust
+}
+
+// Workers is the stack of n workers. The first one has the number from, and the server id(1, from).
+func Workers(id func(kind, n int) string, from, n int) *api.Topology {
+	t := &api.Topology{StackStatus: "CREATE_COMPLETE"}
+	for i := from; i < from+n; i++ {
+		t.Servers = append(t.Servers, api.Server{ID: id(1, i), Name: fmt.Sprintf("worker%d", i),
+			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}}}})
+	}
+	return t
 }

@@ -192,7 +192,7 @@ func TestAFragmentDoesNotDependOnTheTime(t *testing.T) {
 	})
 }
 
-// What a reader may have to know of a page, whoever reads it to them.
+// What a person with a screen reader has to know of a page.
 func TestPagesAreAccessible(t *testing.T) {
 	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
 		count, ids, labelled := map[string]int{}, map[string]int{}, []string{}

@@ -78,7 +78,7 @@ func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
 	return shown
 }
 
-// tickEvery is a round duration of which there are few in d.
+// tickEvery is a round duration that divides d into a few parts.
 func tickEvery(d time.Duration) time.Duration {
 	for _, every := range []time.Duration{
 		time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
