@@ -23,6 +23,8 @@ import (
 // if there are none.
 type listeners struct {
 	HTTPS, API, Metrics net.Listener
+	// inheritedHTTPS says that systemd has opened HTTPS.
+	inheritedHTTPS bool
 }
 
 // The FileDescriptorName= of sockets that systemd may hand over.
@@ -44,7 +46,9 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners
 		}
 	}()
 	if l.HTTPS, err = take(inherited, socketHTTPS); l.HTTPS == nil && err == nil {
-		l.HTTPS, err = listenTCP(ctx, c.Listen, "listen (--listen)")
+		l.HTTPS, err = listenHTTPS(ctx, c)
+	} else {
+		l.inheritedHTTPS = err == nil
 	}
 	if err != nil {
 		return l, err
@@ -111,6 +115,10 @@ func take(inherited map[string][]net.Listener, name string) (net.Listener, error
 		return sockets[0], nil
 	}
 	return nil, fmt.Errorf("systemd hands over %d sockets called %s; expected one", len(sockets), name)
+}
+
+func listenHTTPS(ctx context.Context, c config.Config) (net.Listener, error) {
+	return listenTCP(ctx, c.Listen, "listen (--listen)")
 }
 
 func listenTCP(ctx context.Context, address, setting string) (net.Listener, error) {

@@ -132,6 +132,8 @@ func (p *process) stop() error {
 	case err := <-p.exit:
 		return err
 	case <-time.After(20 * time.Second):
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines
+		<-p.exit
 		p.t.Fatalf("it does not stop\n%s", p.logged())
 		return nil
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/telemetry"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
@@ -69,7 +70,7 @@ func newReports(b *testing.B, nodes int) *reports {
 	listener, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
 	must(b, err)
 	c.AdvertiseURLs = []string{"https://" + listener.Addr().String()}
-	s, err := open(c, time.Now, slog.New(slog.DiscardHandler))
+	s, err := open(c, nil, telemetry.New("test"), time.Now, slog.New(slog.DiscardHandler))
 	must(b, err)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

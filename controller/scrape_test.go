@@ -92,7 +92,7 @@ func openScraped(t testing.TB, nodes, operations int) *services {
 	c := config.Default()
 	c.DataDirectory, c.Names, c.Attestation.Mode = t.TempDir(), []string{"127.0.0.1"}, config.AttestToken
 	c.SealKeyFile = filepath.Join(c.DataDirectory, "seal.key")
-	s, err := open(c, time.Now, slog.New(slog.DiscardHandler))
+	s, err := open(c, nil, telemetry.New("test"), time.Now, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

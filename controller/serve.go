@@ -22,6 +22,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/telemetry"
 	"github.com/nodehitch/nodehitch/shared/nocore"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -29,6 +30,9 @@ import (
 // shutdownLimit is how long requests in progress may take after SIGTERM; held ones
 // are answered at once. It is below systemd's TimeoutStopSec.
 const shutdownLimit = 30 * time.Second
+
+// failedLimit is that once the store answers nothing any more, so that no request can succeed.
+const failedLimit = 2 * time.Second
 
 // garbagePercent is how much garbage there may be for what is alive. Most of that belongs
 // to connections, which live long: as much garbage again, which is Go's default, would be
@@ -50,11 +54,35 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	defer sockets.close()
-	s, err := open(c.Config, time.Now, log)
+	defer func() { sockets.close() }()
+	metrics := telemetry.New(version.Version)
+	var shared *store.Shared
+	over := func() error { return store.ErrOutcomeUnknown }
+	if c.Store.Etcd.Configured() {
+		r, err := openReplica(c.Config, metrics, log)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = r.close() }() // the process ends
+		term, err := r.becomeWriter(ctx, &sockets)
+		if ctx.Err() != nil && term == nil {
+			log.Info("stopped")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer func() { _ = term.Close() }() // the store has, if it was opened
+		shared, over = r.shared(term), term.Why
+		if sockets.HTTPS, err = listenHTTPS(ctx, c.Config); err != nil {
+			return err
+		}
+	}
+	s, err := open(c.Config, shared, metrics, time.Now, log)
 	if err != nil {
 		return err
 	}
+	s.over = over
 	s.logStart(c.Config, sockets, log)
 	err = s.run(ctx, sockets, log)
 	if s.nova != nil {
@@ -71,7 +99,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	working, rest := context.WithCancel(context.WithoutCancel(ctx))
 	defer rest()
 	server := s.handler.HTTPServer()
-	metrics := &http.Server{Handler: s.metricsHandler(), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+	metrics := &http.Server{Handler: metricsHandler(s.metrics), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: server.ErrorLog}
 
 	group.Go(func() error { return listenedOn(server.Serve(s.limiter.Listener(l.HTTPS, s.tlsConfig()))) })
@@ -89,7 +117,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	group.Go(func() error {
 		select {
 		case <-s.Store.OutcomeUnknown():
-			return store.ErrOutcomeUnknown
+			return s.over()
 		case <-running.Done():
 			return nil
 		}
@@ -97,9 +125,15 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	group.Go(func() error { return watchdog(working, s.Ready, log) })
 	group.Go(func() error {
 		<-running.Done()
-		log.Info("stopping: held polls are answered, other requests may finish", "limit", shutdownLimit)
+		most := shutdownLimit
+		select {
+		case <-s.Store.OutcomeUnknown():
+			most = failedLimit
+		default:
+		}
+		log.Info("stopping: held polls are answered, other requests may finish", "limit", most)
 		notifySystemd(daemon.SdNotifyStopping, log)
-		limit, cancel := context.WithTimeout(working, shutdownLimit)
+		limit, cancel := context.WithTimeout(working, most)
 		defer cancel()
 		err := errors.Join(api.Shutdown(limit, server), metrics.Close())
 		rest()
@@ -124,9 +158,9 @@ func (s *services) tlsConfig() *tls.Config {
 	return c
 }
 
-func (s *services) metricsHandler() http.Handler {
+func metricsHandler(m *telemetry.Metrics) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", s.metrics.Handler())
+	mux.Handle("GET /metrics", m.Handler())
 	return mux
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/openstack"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	"github.com/nodehitch/nodehitch/controller/ui/certificate"
-	"github.com/nodehitch/nodehitch/shared/version"
 )
 
 // services is everything that the controller is made of, tied together.
@@ -30,12 +30,14 @@ type services struct {
 	nova   *attestation.Nova // nil if attestation is token
 	// browsers is nil if they get the certificate that agents get.
 	browsers *certificate.Certificate
+	// over says why the store has closed OutcomeUnknown.
+	over func() error
 }
 
 // open opens what is on disk and puts the API and the clouds to it. Nothing runs yet;
-// the caller closes the store.
-func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, error) {
-	s := &services{metrics: telemetry.New(version.Version)}
+// the caller closes the store. shared is nil for a store of this controller alone.
+func open(c config.Config, shared *store.Shared, metrics *telemetry.Metrics, now func() time.Time, log *slog.Logger) (*services, error) {
+	s := &services{metrics: metrics}
 	s.limiter = newLimiter(log, s.metrics)
 	var err error
 	if u := c.UICertificate; u.Configured() {
@@ -46,7 +48,7 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	if s.clouds, err = openClouds(c.OpenStack, s.metrics.Cloud, log); err != nil {
 		return nil, err
 	}
-	s.Core, err = core.Open(core.Options{Config: c, Source: sourceOf(s.clouds), Hub: new(notify.Hub), Metrics: s.metrics,
+	s.Core, err = core.Open(core.Options{Config: c, Shared: shared, Source: sourceOf(s.clouds), Hub: new(notify.Hub), Metrics: s.metrics,
 		Progress: starting(log), Now: now, Log: log})
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ import (
 	"github.com/nodehitch/nodehitch/cloudinit"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/controller/telemetry"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -128,7 +129,7 @@ func (l *stableController) must(err error) {
 func (l *stableController) open() {
 	l.t.Helper()
 	var err error
-	l.services, err = open(l.c, func() time.Time { return l.now }, slog.New(slog.DiscardHandler))
+	l.services, err = open(l.c, nil, telemetry.New("test"), func() time.Time { return l.now }, slog.New(slog.DiscardHandler))
 	l.must(err)
 	listener, err := new(net.ListenConfig).Listen(l.t.Context(), "tcp", l.c.Listen)
 	l.must(err)

@@ -95,12 +95,52 @@ type Config struct {
 	// MaxFileBytes is the largest package file that is taken, in bytes. Default
 	// 10737418240 (10 GiB).
 	MaxFileBytes int64 `json:"maxFileBytes"`
+	// Store is where the records are. Default: a file in DataDirectory.
+	Store Store `json:"store"`
+	// Replica is what this controller is called among those that share the store.
+	Replica Replica `json:"replica"`
 	// Log is how the controller logs, on standard error.
 	Log Log `json:"log"`
 	// OpenStack is where the controller finds stacks, servers and volumes on its own.
 	OpenStack OpenStack `json:"openstack"`
 	// Attestation is how much of a server's claim to be itself is proven at enrollment.
 	Attestation Attestation `json:"attestation"`
+}
+
+// Store is where the records are.
+type Store struct {
+	// Etcd is the etcd that several controllers share. Default: none.
+	Etcd Etcd `json:"etcd"`
+}
+
+// Etcd is an etcd and how to be admitted there. All files are read when the controller
+// connects.
+type Etcd struct {
+	// Endpoints are the URLs of its members, https://host:port.
+	Endpoints []string `json:"endpoints"`
+	// Prefix is that of all keys: controllers with the same one share their state. Default
+	// "/nodehitch".
+	Prefix string `json:"prefix"`
+	// CA is a file with the root certificates that its members' certificates are under, PEM.
+	// Default: the system's.
+	CA string `json:"ca"`
+	// Cert and Key are files with the client's certificate and its private key, PEM: both, or
+	// none. A new one is used from the next connection on.
+	Cert string `json:"cert"`
+	Key  string `json:"key"`
+	// Username is that of etcd's own authentication, and PasswordFile a file with its password:
+	// both, or none.
+	Username     string `json:"username"`
+	PasswordFile string `json:"passwordFile"`
+}
+
+// Configured reports whether there is one.
+func (e Etcd) Configured() bool { return len(e.Endpoints) > 0 }
+
+// Replica is what a controller is called among those that share a store.
+type Replica struct {
+	// ID names it in logs, and in etcd if it is the writer. Default: the machine's host name.
+	ID string `json:"id"`
 }
 
 // UICertificate is a certificate that browsers know. Its fields are all set, or none.
@@ -184,6 +224,7 @@ func Default() Config {
 		ConvergeSeconds:     300,
 		FailureGraceSeconds: 180,
 		MaxFileBytes:        10 << 30,
+		Store:               Store{Etcd: Etcd{Prefix: "/nodehitch"}},
 		Log:                 Log{Format: "text", Level: "info"},
 		OpenStack:           OpenStack{CloudsFile: "/etc/nodehitch/clouds.yaml", TimeoutSeconds: 30},
 		Attestation:         Attestation{Nonce: NonceIfAllowed},
@@ -192,12 +233,18 @@ func Default() Config {
 
 // complete fills in the defaults that depend on the machine or on other fields.
 func (c *Config) complete(getenv func(string) string, hostname func() (string, error)) error {
-	if len(c.Names) == 0 {
+	needsID := c.Store.Etcd.Configured() && c.Replica.ID == ""
+	if len(c.Names) == 0 || needsID {
 		name, err := hostname()
 		if err != nil {
 			return err
 		}
-		c.Names = []string{name}
+		if len(c.Names) == 0 {
+			c.Names = []string{name}
+		}
+		if needsID {
+			c.Replica.ID = name
+		}
 	}
 	if len(c.AdvertiseURLs) == 0 {
 		_, port, _ := net.SplitHostPort(c.Listen)

@@ -30,18 +30,19 @@ func write(t *testing.T, text string) string {
 
 func TestTheExampleShowsEveryDefault(t *testing.T) {
 	// A setting is commented out with "#", prose begins with "# ".
-	uncommented := regexp.MustCompile(`(?m)^#(\S.*|  \S+:.*)$`).ReplaceAllString(example, "$1")
+	uncommented := regexp.MustCompile(`(?m)^#(\S.*|(?:  )+\S+:.*)$`).ReplaceAllString(example, "$1")
 	var got config.Config
 	if err := strict.Unmarshal([]byte(uncommented), &got); err != nil {
 		t.Fatalf("%v in\n%s", err, uncommented)
 	}
 	want := config.Default()
 	want.Names, want.AdvertiseURLs, want.ControllerURLs, want.UICertificate.Names = []string{}, []string{}, []string{}, []string{}
+	want.Store.Etcd.Endpoints = []string{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 	names(reflect.TypeFor[config.Config](), func(name string) {
-		if !strings.Contains(uncommented, "\n"+name+":") && !strings.Contains(uncommented, "\n  "+name+":") {
+		if !regexp.MustCompile(`(?m)^ *` + name + ":").MatchString(uncommented) {
 			t.Errorf("%s is not in the example", name)
 		}
 	})
@@ -167,6 +168,57 @@ func TestTheNamesOfBrowsersAreNotThoseOfAgents(t *testing.T) {
 	}
 	if _, err := config.Load(config.Source{File: write(t, "uiCertificate: {"+certificate+"}"), Flags: map[string]string{"ui-certificate-names": host}}); err == nil || !strings.Contains(err.Error(), "--ui-certificate-names: is ") {
 		t.Errorf("the host's name, which is the default of names: %v", err)
+	}
+}
+
+func TestTheEtcdThatControllersShare(t *testing.T) {
+	const one = "endpoints: ['https://etcd.example:2379']"
+	for etcd, want := range map[string]string{
+		one: "",
+		one + ", ca: /ca, cert: /cert, key: /key, prefix: /a/b, username: u, passwordFile: /p": "",
+		"endpoints: ['https://[::1]:2379', 'https://10.0.0.1:2379']":                           "",
+		"endpoints: ['https://etcd.example']":                                                  `/store/etcd/endpoints/0: is "https://etcd.example"; expected the URL of a member of etcd with its port`,
+		"endpoints: ['https://u:p@etcd.example:1/x']":                                          "/store/etcd/endpoints/0: is ",
+		"endpoints: ['unix:///etcd:1']":                                                        "/store/etcd/endpoints/0: is ",
+		"endpoints: ['https://a:1', 'http://b:1']":                                             "/store/etcd/endpoints: has some URLs with https and some with http",
+		"endpoints: ['http://a:1'], ca: /ca":                                                   "/store/etcd/ca: is set, and the endpoints are http",
+		one + ", prefix: nodehitch":                                                            `/store/etcd/prefix: is "nodehitch"; expected 1 to 4 names`,
+		one + ", prefix: /":                                                                    "/store/etcd/prefix: is ",
+		one + ", cert: /cert":                                                                  "/store/etcd: has only one of cert and key",
+		one + ", passwordFile: /p":                                                             "/store/etcd: has only one of username and passwordFile",
+		one + ", ca: ca.pem":                                                                   `/store/etcd/ca: is "ca.pem"; expected an absolute path`,
+		"ca: /ca":                                                                              "/store/etcd: has no endpoints",
+	} {
+		got, err := config.Load(config.Source{File: write(t, "{store: {etcd: {"+etcd+"}}, replica: {id: c1}}")})
+		if want == "" && (err != nil || len(got.Warnings) > 0) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v %v, want %q", etcd, err, got.Warnings, want)
+		}
+	}
+	for endpoint, warned := range map[string]int{"http://127.0.0.1:1": 0, "http://[::1]:1": 0, "http://10.0.0.1:1": 1, "http://localhost:1": 1} {
+		got, err := config.Load(config.Source{Flags: map[string]string{"store-etcd-endpoints": endpoint}})
+		if err != nil || len(got.Warnings) != warned {
+			t.Errorf("%s: %v, %v", endpoint, err, got.Warnings)
+		}
+	}
+}
+
+func TestTheNameOfAReplica(t *testing.T) {
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	etcd := map[string]string{"store-etcd-endpoints": "https://a:1"}
+	if got, err := config.Load(config.Source{Flags: etcd}); err != nil || got.Replica.ID != host {
+		t.Errorf("without one it is %q, %v; want the host name %s", got.Replica.ID, err, host)
+	}
+	if got, err := config.Load(config.Source{}); err != nil || got.Replica.ID != "" {
+		t.Errorf("of a controller alone it is %q, %v", got.Replica.ID, err)
+	}
+	for id, valid := range map[string]bool{"c1": true, "a.b_c-d": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "-a": false, "a/b": false, "a b": false} {
+		etcd["replica-id"] = id
+		if _, err := config.Load(config.Source{Flags: etcd}); (err == nil) != valid {
+			t.Errorf("%q: %v", id, err)
+		}
 	}
 }
 

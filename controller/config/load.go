@@ -51,7 +51,7 @@ func Load(from Source) (Loaded, error) {
 			faults = append(faults, apply(s, &out.Config, value, "--"+s.Flag)...)
 		}
 	}
-	out.Warnings = unknownVariables(from.Environ)
+	out.Warnings = slices.Concat(unknownVariables(from.Environ), out.Store.Etcd.warnings())
 	for _, f := range out.validate() {
 		f.Pointer = from.place(f.Pointer, getenv)
 		faults = append(faults, f)

@@ -34,12 +34,13 @@ func (s Setting) Variable() string {
 
 // Pointer is the setting's place in the file.
 func (s Setting) Pointer() string {
-	for _, object := range []string{"agent-upgrade", "attestation", "log", "openstack", "ui-certificate"} {
-		if rest, ok := strings.CutPrefix(s.Flag, object+"-"); ok {
-			return string(fault.Root.Key(member(object)).Key(member(rest)))
+	at, name := fault.Root, s.Flag
+	for _, object := range []string{"agent-upgrade", "attestation", "log", "openstack", "replica", "store", "etcd", "ui-certificate"} {
+		if rest, ok := strings.CutPrefix(name, object+"-"); ok {
+			at, name = at.Key(member(object)), rest
 		}
 	}
-	return string(fault.Root.Key(member(s.Flag)))
+	return string(at.Key(member(name)))
 }
 
 // member is a flag's name as a member of the file is called.
@@ -75,6 +76,14 @@ var Settings = []Setting{
 	{"ui-certificate-file", "certificate for these names that browsers know, with its intermediates, PEM", text(func(c *Config) *string { return &c.UICertificate.File })},
 	{"ui-certificate-key", "private key of that certificate, PEM", text(func(c *Config) *string { return &c.UICertificate.Key })},
 	{"max-file-bytes", "largest package file, in bytes", integer(func(c *Config, n int64) { c.MaxFileBytes = n })},
+	{"store-etcd-endpoints", "URLs of the etcd that controllers share, separated by commas; empty: a file in the data directory", list(func(c *Config) *[]string { return &c.Store.Etcd.Endpoints })},
+	{"store-etcd-prefix", "prefix of all keys in etcd", text(func(c *Config) *string { return &c.Store.Etcd.Prefix })},
+	{"store-etcd-ca", "root certificates of etcd's members, PEM; empty: the system's", text(func(c *Config) *string { return &c.Store.Etcd.CA })},
+	{"store-etcd-cert", "client certificate for etcd, PEM", text(func(c *Config) *string { return &c.Store.Etcd.Cert })},
+	{"store-etcd-key", "private key of that certificate, PEM", text(func(c *Config) *string { return &c.Store.Etcd.Key })},
+	{"store-etcd-username", "user of etcd's own authentication", text(func(c *Config) *string { return &c.Store.Etcd.Username })},
+	{"store-etcd-password-file", "file with that user's password", text(func(c *Config) *string { return &c.Store.Etcd.PasswordFile })},
+	{"replica-id", "name of this controller among those that share etcd; empty: the host name", text(func(c *Config) *string { return &c.Replica.ID })},
 	{"log-format", "text or json", text(func(c *Config) *string { return &c.Log.Format })},
 	{"log-level", "debug, info, warn or error", text(func(c *Config) *string { return &c.Log.Level })},
 	{"openstack-clouds-file", "clouds.yaml with the entry of --openstack-cloud", text(func(c *Config) *string { return &c.OpenStack.CloudsFile })},

@@ -51,6 +51,10 @@ func (c *Config) validate() fault.List {
 	v.between(int64(c.FailureGraceSeconds), int64(api.LongestRetry/time.Second), 86400, "/failureGraceSeconds")
 	v.between(c.MaxFileBytes, 1, 1<<50, "/maxFileBytes")
 	v.uiCertificate(c.UICertificate)
+	v.etcd(c.Store.Etcd)
+	if c.Replica.ID != "" && !replicaID.MatchString(c.Replica.ID) {
+		v.fault("/replica/id", "is %s; expected 1 to 64 letters, digits, and . _ - between them", grammar.Show(c.Replica.ID))
+	}
 	v.oneOf(c.Log.Format, "/log/format", "text", "json")
 	v.oneOf(c.Log.Level, "/log/level", "debug", "info", "warn", "error")
 	v.path(c.OpenStack.CloudsFile, "/openstack/cloudsFile", false)
@@ -117,6 +121,59 @@ func (v *validation) uiCertificate(u UICertificate) {
 	if given := []bool{len(u.Names) > 0, u.File != "", u.Key != ""}; slices.Contains(given, true) && slices.Contains(given, false) {
 		v.fault("/uiCertificate", "has not all of names, file and key; expected all three, or none")
 	}
+}
+
+var (
+	replicaID  = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
+	etcdPrefix = regexp.MustCompile(`^(/[A-Za-z0-9._-]{1,64}){1,4}$`)
+)
+
+func (v *validation) etcd(e Etcd) {
+	const at = fault.At("/store/etcd")
+	schemes := make(map[string]bool)
+	for i, text := range e.Endpoints {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.Port() == "" || *u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+			v.fault(at.Key("endpoints").Index(i), "is %s; expected the URL of a member of etcd with its port and nothing else, such as https://etcd.example:2379", grammar.Show(text))
+			continue
+		}
+		schemes[u.Scheme] = true
+	}
+	if len(schemes) > 1 {
+		v.fault(at.Key("endpoints"), "has some URLs with https and some with http; expected https for all")
+	}
+	if !etcdPrefix.MatchString(e.Prefix) {
+		v.fault(at.Key("prefix"), "is %s; expected 1 to 4 names of letters, digits, and . _ -, each with a / before it, such as /nodehitch", grammar.Show(e.Prefix))
+	}
+	for _, file := range []struct{ name, path string }{{"ca", e.CA}, {"cert", e.Cert}, {"key", e.Key}, {"passwordFile", e.PasswordFile}} {
+		v.path(file.path, at.Key(file.name), true)
+		if file.path != "" && file.name != "passwordFile" && schemes["http"] {
+			v.fault(at.Key(file.name), "is set, and the endpoints are http, which has no certificates; expected https endpoints")
+		}
+	}
+	if (e.Cert == "") != (e.Key == "") {
+		v.fault(at, "has only one of cert and key; expected both, or none")
+	}
+	if (e.Username == "") != (e.PasswordFile == "") {
+		v.fault(at, "has only one of username and passwordFile; expected both, or none")
+	}
+	if !e.Configured() && e.CA+e.Cert+e.Key+e.Username+e.PasswordFile != "" {
+		v.fault(at, "has no endpoints; expected the URLs of etcd's members, or nothing of etcd")
+	}
+}
+
+// warnings of what can be read on the way to etcd.
+func (e Etcd) warnings() (all []string) {
+	for _, text := range e.Endpoints {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" {
+			continue
+		}
+		if address, err := netip.ParseAddr(u.Hostname()); err != nil || !address.IsLoopback() {
+			all = append(all, "the records go to "+text+" unencrypted, only the secrets in them are sealed: give etcd certificates, and set an https URL")
+		}
+	}
+	return all
 }
 
 func (v *validation) url(value string, at fault.At) {

@@ -98,6 +98,8 @@ type Position struct {
 	Revision int64
 	// Head is what the last commit has put there, nil before the first.
 	Head []byte
+	// Writer is the name of the writer, "" if there is none.
+	Writer string
 }
 
 // Campaign waits until this controller is the writer, or ctx ends, or etcd refuses this
@@ -149,7 +151,7 @@ func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (
 	}
 	holder, err := c.look(ctx, seen)
 	if err != nil || holder != "" {
-		return nil, "the writer is " + holder, err
+		return nil, fmt.Sprintf("the writer is %q", holder), err
 	}
 	began := time.Now() // before etcd's clock of the lease begins
 	lease, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
@@ -186,13 +188,13 @@ func (c *Client) look(ctx context.Context, seen func(Position)) (writer string, 
 	if head := answer.Responses[1].GetResponseRange().Kvs; len(head) > 0 {
 		at.Head = head[0].Value
 	}
+	if kvs := answer.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		at.Writer = string(kvs[0].Value)
+	}
 	if seen != nil {
 		seen(at)
 	}
-	if kvs := answer.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-		return fmt.Sprintf("%q", kvs[0].Value), nil
-	}
-	return "", nil
+	return at.Writer, nil
 }
 
 // revoke ends a lease at once; if it fails, etcd does when its time is over.

@@ -55,6 +55,7 @@ type Term struct {
 	why            error // nil until over is closed
 	over           chan struct{}
 	idle           chan struct{} // closed when the lease is no longer renewed
+	given          sync.Once     // of the lease, back to etcd
 }
 
 func newTerm(c *Client, lease clientv3.LeaseID, header *pb.ResponseHeader, began time.Time, most limits) *Term {
@@ -332,12 +333,12 @@ func refused(err error) error {
 }
 
 // Close ends the term, so that another controller need not wait for the end of the lease. It
-// waits for a commit that is on its way.
+// waits for a commit that is on its way. Another call does nothing.
 func (t *Term) Close() error {
 	t.committing.Lock()
 	defer t.committing.Unlock()
 	t.end(ErrClosed)
 	<-t.idle
-	t.client.revoke(context.Background(), t.lease)
+	t.given.Do(func() { t.client.revoke(context.Background(), t.lease) })
 	return nil
 }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
+)
+
+// replicas start controllers that share an etcd, each with a directory of its own.
+type replicas struct {
+	t    *testing.T
+	etcd *etcdtest.Cluster
+	// first is the directory of the first one, whose keys the others have.
+	first string
+}
+
+func (r *replicas) begin(id string, files []*os.File, environ ...string) *process {
+	r.t.Helper()
+	dir := r.t.TempDir()
+	if r.first == "" {
+		r.first = dir
+	} else if out, err := exec.CommandContext(r.t.Context(), "cp", "-a", filepath.Join(r.first, "data"), dir).CombinedOutput(); err != nil { // with the modes
+		r.t.Fatalf("%v: %s", err, out)
+	}
+	environ = append(environ, "NODEHITCH_CONTROLLER_STORE_ETCD_ENDPOINTS="+strings.Join(r.etcd.Endpoints(), ","), "NODEHITCH_CONTROLLER_REPLICA_ID="+id)
+	return begin(r.t, dir, files, environ...)
+}
+
+func TestAStandbyBecomesTheWriter(t *testing.T) {
+	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
+	first := r.begin("c1", nil)
+	first.told("READY=1")
+	first.says("listen=")
+	if status, body := first.call("PUT", instance, spec(t)); status != http.StatusCreated {
+		t.Fatalf("%d %s", status, body)
+	}
+
+	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := r.begin("c2", nil, "NODEHITCH_CONTROLLER_LISTEN="+address)
+	second.told("READY=1")
+	second.told("STATUS=Standby; the writer is c1")
+	if status, body := second.call("GET", instance, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, `the writer is \"c1\"`) {
+		t.Errorf("of a standby: %d %s", status, body)
+	}
+	if conn, err := net.Dial("tcp", address); err == nil { //nolint:noctx // refused at once
+		conn.Close()
+		t.Error("a standby listens")
+	}
+
+	if err := first.stop(); err != nil {
+		t.Errorf("%v\n%s", err, first.logged())
+	}
+	second.says("listen=" + address)
+	if status, body := second.call("GET", instance, nil); status != http.StatusOK {
+		t.Errorf("of the new writer: %d %s", status, body)
+	}
+	if text := scrape(t, second.says(`metrics=(\S+)`)[1]); !strings.Contains(text, "nodehitch_replica_is_writer 1") {
+		t.Error("the metrics of the writer do not say that it is")
+	}
+	standby := r.begin("c3", nil, "WATCHDOG_USEC=2000000")
+	standby.told("STATUS=Standby; the writer is c2")
+	standby.told("WATCHDOG=1")
+	if err := standby.stop(); err != nil {
+		t.Errorf("a standby that is stopped: %v\n%s", err, standby.logged())
+	}
+	if err := second.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// etcd that is gone ends the term, and so the process.
+func TestAWriterWhoseTermIsOverEnds(t *testing.T) {
+	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
+	p := r.begin("c1", nil)
+	p.says("listen=")
+	r.etcd.Members[0].Kill()
+	if err := <-p.exit; err == nil || !strings.Contains(p.logged(), "nodehitch-controller: etcd has not confirmed in time that this controller is the writer") {
+		t.Errorf("%v\n%s", err, p.logged())
+	}
+}
+
+func TestWhatAReplicaRefuses(t *testing.T) {
+	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
+	running := r.begin("c1", nil)
+	running.says("listen=")
+	for name, c := range map[string]struct {
+		files   bool
+		environ []string
+		prepare func(dir string) error
+		says    string
+	}{
+		"a store of its own": {prepare: func(dir string) error { return os.WriteFile(filepath.Join(dir, "data", "store.db"), nil, 0o600) },
+			says: "there is a store of this controller alone"},
+		"a data directory that is in use": {environ: []string{"NODEHITCH_CONTROLLER_DATA_DIRECTORY=" + filepath.Join(r.first, "data")},
+			says: "another controller is running with it"},
+		"etcd's certificates that are not there": {environ: []string{"NODEHITCH_CONTROLLER_STORE_ETCD_ENDPOINTS=https://127.0.0.1:1", "NODEHITCH_CONTROLLER_STORE_ETCD_CA=/absent.pem"},
+			says: "reading the root certificates of etcd: open /absent.pem"},
+		"a socket of systemd": {files: true, says: "systemd hands over a socket called https"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.Mkdir(filepath.Join(dir, "data"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if c.prepare != nil {
+				if err := c.prepare(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			environ := []string{"NODEHITCH_CONTROLLER_STORE_ETCD_ENDPOINTS=" + strings.Join(r.etcd.Endpoints(), ",")}
+			var files []*os.File
+			if c.files {
+				l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer l.Close()
+				f, err := l.(*net.TCPListener).File()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				files, environ = []*os.File{f}, append(environ, "LISTEN_FDS=1", "LISTEN_FDNAMES=https")
+			}
+			p := begin(t, dir, files, append(environ, c.environ...)...)
+			if err := <-p.exit; err == nil || !strings.Contains(p.logged(), c.says) {
+				t.Errorf("%v, want %q:\n%s", err, c.says, p.logged())
+			}
+		})
+	}
+}
