@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -74,7 +73,7 @@ func inEtcd(t testing.TB) state {
 	s := state{t: t}
 	s.open = func() *store.Store {
 		t.Helper()
-		c := etcd.New(etcd.Options{Endpoints: endpoints, Prefix: "/nodehitch", Name: "test", TTL: 10 * time.Second})
+		c := etcd.New(etcd.Options{Endpoints: endpoints, Prefix: "/nodehitch", Name: "test", TTL: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
 		t.Cleanup(func() { _ = c.Close() })
 		term, err := c.Campaign(t.Context(), nil)
 		s.must(err)
@@ -236,19 +235,17 @@ func TestARootInTheStoreIsNotReplaced(t *testing.T) {
 }
 
 func TestAMissingRecordOfTheRootIsNotMadeAnew(t *testing.T) {
-	states(t, func(t *testing.T, s state) {
-		at, r := s.open(), newReplica(t, "a.example")
-		o := r.options(at)
-		o.RootExists = true
-		_, err := Load(o)
-		wantError(t, err, rootFile+" is missing in the store", "restore a backup")
-		if names := kept(t, records{at}); len(names) != 0 {
-			t.Errorf("it made %q", names)
-		}
-		if _, err := os.Stat(r.dir); !os.IsNotExist(err) {
-			t.Errorf("the directory was made (%v)", err)
-		}
-	})
+	at, r := inFile(t).open(), newReplica(t, "a.example")
+	o := r.options(at)
+	o.RootExists = true
+	_, err := Load(o)
+	wantError(t, err, rootFile+" is missing in the store", "restore a backup")
+	if names := kept(t, records{at}); len(names) != 0 {
+		t.Errorf("it made %q", names)
+	}
+	if _, err := os.Stat(r.dir); !os.IsNotExist(err) {
+		t.Errorf("the directory was made (%v)", err)
+	}
 }
 
 // A server certificate on the disk shows that there was an authority.
@@ -329,33 +326,34 @@ func eachKill(t testing.TB, try func(n int, done bool) (killed bool)) (kills int
 
 // bench is a storage over restarts.
 type bench struct {
-	open func() (s storage, records *store.Store, closed func())
-	// anew is one with nothing in it, of the same kind.
-	anew func() bench
+	open func() (s storage, closed func())
+	// empty removes all that is in it.
+	empty func()
 }
 
 func benches(t *testing.T, test func(t *testing.T, b bench)) {
-	var inDirectory func(t testing.TB) bench
-	inDirectory = func(t testing.TB) bench {
-		dir := filepath.Join(t.TempDir(), "pki")
-		return bench{open: func() (storage, *store.Store, func()) { return directory(dir), nil, func() {} },
-			anew: func() bench { return inDirectory(t) }}
-	}
-	inState := func(s state, empty func()) (b bench) {
-		b.open = func() (storage, *store.Store, func()) {
-			at := s.open()
-			return records{at}, at, func() { s.must(at.Close()) }
-		}
-		b.anew = func() bench { empty(); return b }
-		return b
-	}
-	t.Run("directory", func(t *testing.T) { test(t, inDirectory(t)) })
+	t.Run("directory", func(t *testing.T) {
+		dir := directory(filepath.Join(t.TempDir(), "pki"))
+		test(t, bench{
+			open: func() (storage, func()) { return dir, func() {} },
+			empty: func() {
+				if err := os.RemoveAll(string(dir)); err != nil {
+					t.Fatal(err)
+				}
+			},
+		})
+	})
 	states(t, func(t *testing.T, s state) {
-		test(t, inState(s, func() {
+		b := bench{open: func() (storage, func()) {
 			at := s.open()
-			s.must(forgetAll(at))
-			s.must(at.Close())
-		}))
+			return records{at}, func() { s.must(at.Close()) }
+		}}
+		b.empty = func() {
+			at, closed := b.open()
+			s.must(forgetAll(at.(records).store))
+			closed()
+		}
+		test(t, b)
 	})
 }
 
@@ -370,84 +368,34 @@ func forgetAll(s *store.Store) error {
 	})
 }
 
+// killing is a life of an authority whose end is killed.
+type killing struct {
+	// before are steps of the clock with a start after each; last is the one that is killed.
+	before []time.Duration
+	last   time.Duration
+	kills  int
+	// keys tells whether the root and then the intermediates have a key in the end.
+	keys []bool
+}
+
 // A writer that is killed anywhere leaves what the next one goes on with.
 func TestKilledBetweenSteps(t *testing.T) {
 	const half = intermediateLife/2 + day
-	for name, c := range map[string]struct {
-		// runs of the clock before, each with a rotation, and the last one that is killed
-		before []time.Duration
-		last   time.Duration
-		kills  int
-		kept   []bool // whether there is a key: the root, then the intermediates
-	}{
+	cases := map[string]killing{
 		"the first start":          {nil, 0, 4, []bool{true, true}},
 		"a rotation":               {[]time.Duration{0}, half, 4, []bool{true, false, true}},
 		"a rotation that forgets":  {[]time.Duration{0, half}, half + 40*day, 6, []bool{true, false, true}},
 		"nothing to do":            {[]time.Duration{0}, day, 0, []bool{true, true}},
 		"a start after many years": {[]time.Duration{0}, 3 * intermediateLife, 4, []bool{true, true}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			benches(t, func(t *testing.T, b bench) {
+	}
+	benches(t, func(t *testing.T, b bench) {
+		for name, c := range cases {
+			t.Run(name, func(t *testing.T) {
 				kills := eachKill(t, func(n int, done bool) bool {
-					b = b.anew()
-					r := newReplica(t, "a.example")
-					var pin string
-					var nodes [][]*x509.Certificate
-					for _, d := range c.before {
-						r.now = r.now.Add(d)
-						at, _, closed := b.open()
-						a, err := load(r.benchOptions(at), at, "here")
-						if err != nil {
-							t.Fatal(err)
-						}
-						pin = a.Pin()
-						chain, _ := (&world{t: t, Authority: a}).enrolled(nodeID)
-						nodes = append(nodes, chain)
-						closed()
-					}
-					r.now = r.now.Add(c.last)
-					at, _, closed := b.open()
-					killed, err := killedAt(n, done, func(stop func(int, bool) error) error {
-						_, err := load(r.benchOptions(at), &interrupted{storage: at, stop: stop}, "here")
-						return err
-					})
-					if err != nil {
-						t.Fatal(err)
-					}
-					if found, err := at.read(); err != nil {
-						t.Fatal(err)
-					} else if found.root != nil && pin == "" {
-						pin = (&Authority{pairs: found}).Pin()
-					}
-					closed()
-
-					at, _, closed = b.open()
-					defer closed()
-					a, err := load(r.benchOptions(at), at, "here")
-					if err != nil {
-						t.Fatalf("killed at change %d (done: %t): %v", n, done, err)
-					}
-					if pin != "" && a.Pin() != pin {
-						t.Errorf("killed at change %d (done: %t): another root", n, done)
-					}
-					w := &world{t: t, Authority: a}
-					if len(nodes) > 0 && c.last < intermediateLife && !w.accepts(nodes[len(nodes)-1], nodes[len(nodes)-1][0].NotAfter) {
-						t.Errorf("killed at change %d (done: %t): a node is unknown", n, done)
-					}
-					fresh, _ := w.enrolled(nodeID)
-					if !w.accepts(fresh, r.now) {
-						t.Errorf("killed at change %d (done: %t): a new node is unknown", n, done)
-					}
-					found, err := at.read()
-					if err != nil {
-						t.Fatal(err)
-					}
-					keys := []bool{found.root.key != nil}
-					for _, p := range found.intermediates {
-						keys = append(keys, p.key != nil)
-					}
-					if diff := cmp.Diff(c.kept, keys); diff != "" {
-						t.Errorf("killed at change %d (done: %t): keys %s", n, done, diff)
+					b.empty()
+					killed, fault := c.try(t, b, n, done)
+					if fault != "" {
+						t.Errorf("killed at change %d (done: %t): %s", n, done, fault)
 					}
 					return killed
 				})
@@ -455,8 +403,70 @@ func TestKilledBetweenSteps(t *testing.T) {
 					t.Errorf("it was killed at %d moments, want %d", kills, c.kills)
 				}
 			})
-		})
+		}
+	})
+}
+
+func (c killing) try(t *testing.T, b bench, n int, done bool) (killed bool, fault string) {
+	r := newReplica(t, "a.example")
+	var pin string
+	var node []*x509.Certificate
+	for _, d := range c.before {
+		r.now = r.now.Add(d)
+		w, _, closed := r.on(t, b)
+		pin = w.Pin()
+		node, _ = w.enrolled(nodeID)
+		closed()
 	}
+	r.now = r.now.Add(c.last)
+	at, closed := b.open()
+	killed, err := killedAt(n, done, func(stop func(int, bool) error) error {
+		_, err := load(r.benchOptions(at), &interrupted{storage: at, stop: stop}, "here")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pin == "" {
+		if found, err := at.read(); err == nil && found.root != nil {
+			pin = (&Authority{pairs: found}).Pin()
+		}
+	}
+	closed()
+
+	w, at, closed := r.on(t, b)
+	defer closed()
+	found, err := at.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := []bool{found.root.key != nil}
+	for _, p := range found.intermediates {
+		keys = append(keys, p.key != nil)
+	}
+	fresh, _ := w.enrolled(nodeID)
+	switch {
+	case pin != "" && w.Pin() != pin:
+		fault = "another root"
+	case node != nil && c.last < intermediateLife && !w.accepts(node, node[0].NotAfter):
+		fault = "a node is unknown"
+	case !w.accepts(fresh, r.now):
+		fault = "a new node is unknown"
+	default:
+		fault = cmp.Diff(c.keys, keys)
+	}
+	return killed, fault
+}
+
+// on starts the replica.
+func (r *replica) on(t testing.TB, b bench) (w *world, at storage, closed func()) {
+	t.Helper()
+	at, closed = b.open()
+	a, err := load(r.benchOptions(at), at, "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{t: t, Authority: a}, at, closed
 }
 
 // benchOptions keep the server certificate beside what is tested.
@@ -472,7 +482,7 @@ func (r *replica) benchOptions(at storage) Options {
 func TestForgettingGoesOnAfterAnError(t *testing.T) {
 	benches(t, func(t *testing.T, b bench) {
 		r := newReplica(t, "a.example")
-		at, _, closed := b.open()
+		at, closed := b.open()
 		defer closed()
 		failing := &interrupted{storage: at, stop: func(int, bool) error { return nil }}
 		a, err := load(r.benchOptions(at), failing, "here")
@@ -668,13 +678,13 @@ func TestAnAuthorityMovesIntoAStoreAndBack(t *testing.T) {
 			t.Error("another authority than in the store")
 		}
 
-		// The directory of before knows the intermediate that was made meanwhile, afterwards.
+		// A directory that was left behind gets what it lacks.
 		s.must(CopyToStore(target, at))
 		s.must(MoveToDirectory(at, alone.dir))
-		if diff := cmp.Diff(kept(t, directory(target)), slices.DeleteFunc(kept(t, directory(alone.dir)), func(name string) bool {
-			return !slices.Contains(before, name)
-		})); diff != "" {
-			t.Error(diff)
+		back.dir = alone.dir
+		w = back.load(t, nil)
+		if diff := cmp.Diff(before, kept(t, directory(alone.dir))); diff != "" || !w.accepts(later, back.now) {
+			t.Errorf("the directory of before: %s", diff)
 		}
 	})
 }
@@ -689,8 +699,8 @@ func TestAMoveIsKilled(t *testing.T) {
 	}
 	benches(t, func(t *testing.T, b bench) {
 		kills := eachKill(t, func(n int, done bool) bool {
-			b = b.anew()
-			at, _, closed := b.open()
+			b.empty()
+			at, closed := b.open()
 			defer closed()
 			if d, alone := at.(directory); alone {
 				if err := prepareDir(string(d)); err != nil {
@@ -727,7 +737,7 @@ func TestMovesThatAreRefused(t *testing.T) {
 			"into a store with another root":     {nil, func(w *world) error { return CopyToStore(w.dir, at) }, []string{"the store has another root", "nothing has been changed"}},
 			"into a directory with another root": {nil, func(w *world) error { return MoveToDirectory(at, w.dir) }, []string{"the directory has another root", "nothing has been changed"}},
 			"a directory without a root": {func(w *world) error { return os.RemoveAll(w.dir) },
-				func(w *world) error { return CopyToStore(w.dir, at) }, []string{w0}},
+				func(w *world) error { return CopyToStore(w.dir, at) }, []string{"no such file"}},
 			"a directory that lost its root": {func(w *world) error { return os.Remove(filepath.Join(w.dir, rootFile)) },
 				func(w *world) error { return CopyToStore(w.dir, at) }, []string{rootFile + " is missing"}},
 			"a root without its key": {func(w *world) error { return (&pair{cert: w.root.cert}).write(filepath.Join(w.dir, rootFile)) },
@@ -756,8 +766,6 @@ func TestMovesThatAreRefused(t *testing.T) {
 		}
 	})
 }
-
-const w0 = "no such file"
 
 // issuerOf puts the other's intermediate into the directory.
 func (w *world) issuerOf(other *world) error {
