@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -326,7 +327,8 @@ func eachKill(t testing.TB, try func(n int, done bool) (killed bool)) (kills int
 
 // bench is a storage over restarts.
 type bench struct {
-	open func() (s storage, closed func())
+	// open is what a controller does that begins; it ends with the test at the latest.
+	open func(t testing.TB) (s storage, closed func())
 	// empty removes all that is in it.
 	empty func()
 }
@@ -335,7 +337,7 @@ func benches(t *testing.T, test func(t *testing.T, b bench)) {
 	t.Run("directory", func(t *testing.T) {
 		dir := directory(filepath.Join(t.TempDir(), "pki"))
 		test(t, bench{
-			open: func() (storage, func()) { return dir, func() {} },
+			open: func(testing.TB) (storage, func()) { return dir, func() {} },
 			empty: func() {
 				if err := os.RemoveAll(string(dir)); err != nil {
 					t.Fatal(err)
@@ -344,12 +346,14 @@ func benches(t *testing.T, test func(t *testing.T, b bench)) {
 		})
 	})
 	states(t, func(t *testing.T, s state) {
-		b := bench{open: func() (storage, func()) {
+		b := bench{open: func(t testing.TB) (storage, func()) {
 			at := s.open()
-			return records{at}, func() { s.must(at.Close()) }
+			closed := sync.OnceFunc(func() { s.must(at.Close()) })
+			t.Cleanup(closed)
+			return records{at}, closed
 		}}
 		b.empty = func() {
-			at, closed := b.open()
+			at, closed := b.open(t)
 			s.must(forgetAll(at.(records).store))
 			closed()
 		}
@@ -419,7 +423,7 @@ func (c killing) try(t *testing.T, b bench, n int, done bool) (killed bool, faul
 		closed()
 	}
 	r.now = r.now.Add(c.last)
-	at, closed := b.open()
+	at, closed := b.open(t)
 	killed, err := killedAt(n, done, func(stop func(int, bool) error) error {
 		_, err := load(r.benchOptions(at), &interrupted{storage: at, stop: stop}, "here")
 		return err
@@ -461,7 +465,7 @@ func (c killing) try(t *testing.T, b bench, n int, done bool) (killed bool, faul
 // on starts the replica.
 func (r *replica) on(t testing.TB, b bench) (w *world, at storage, closed func()) {
 	t.Helper()
-	at, closed = b.open()
+	at, closed = b.open(t)
 	a, err := load(r.benchOptions(at), at, "here")
 	if err != nil {
 		t.Fatal(err)
@@ -482,7 +486,7 @@ func (r *replica) benchOptions(at storage) Options {
 func TestForgettingGoesOnAfterAnError(t *testing.T) {
 	benches(t, func(t *testing.T, b bench) {
 		r := newReplica(t, "a.example")
-		at, closed := b.open()
+		at, closed := b.open(t)
 		defer closed()
 		failing := &interrupted{storage: at, stop: func(int, bool) error { return nil }}
 		a, err := load(r.benchOptions(at), failing, "here")
@@ -700,7 +704,7 @@ func TestAMoveIsKilled(t *testing.T) {
 	benches(t, func(t *testing.T, b bench) {
 		kills := eachKill(t, func(n int, done bool) bool {
 			b.empty()
-			at, closed := b.open()
+			at, closed := b.open(t)
 			defer closed()
 			if d, alone := at.(directory); alone {
 				if err := prepareDir(string(d)); err != nil {
