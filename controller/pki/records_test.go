@@ -682,7 +682,9 @@ func TestAnAuthorityMovesIntoAStoreAndBack(t *testing.T) {
 			t.Error("another authority than in the store")
 		}
 
-		// A directory that was left behind gets what it lacks.
+		// A directory that was left behind gets what it lacks: the root's key, and what was
+		// made since.
+		s.must((&pair{cert: alone.root.cert}).write(filepath.Join(alone.dir, rootFile)))
 		s.must(CopyToStore(target, at))
 		s.must(MoveToDirectory(at, alone.dir))
 		back.dir = alone.dir
