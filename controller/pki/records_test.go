@@ -86,7 +86,7 @@ func inEtcd(t testing.TB) state {
 	s.bytes = func() (all []byte) {
 		c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
 		s.must(err)
-		defer c.Close()
+		defer func() { _ = c.Close() }()
 		found, err := c.Get(t.Context(), "\x00", clientv3.WithFromKey())
 		s.must(err)
 		for _, kv := range found.Kvs {
@@ -295,7 +295,8 @@ var errKilled = errors.New("killed")
 // more, not what follows an error either.
 func killedAt(n int, done bool, run func(stop func(int, bool) error) error) (killed bool, err error) {
 	defer func() {
-		if p := recover(); p == errKilled {
+		p := recover()
+		if fault, ok := p.(error); ok && errors.Is(fault, errKilled) {
 			killed = true
 		} else if p != nil {
 			panic(p)
