@@ -14,8 +14,8 @@ import (
 // lostAfter is how many cadences a node may be silent.
 const lostAfter = 3
 
-// toldEvery is the least time between two losses of a node that are told: one that comes and goes
-// is told once.
+// toldEvery is the least time between two losses of a node that are told. A loss that comes earlier
+// is told later, if the node is still lost then.
 const toldEvery = 10 * time.Minute
 
 // Presence is safe for concurrent use. Its fields are set before use.
@@ -189,12 +189,16 @@ func (p *Presence) NewlyLost() (ids []string) {
 	now := p.Now()
 	p.begin(now)
 	for id, h := range p.nodes {
-		if !h.lost && now.Sub(p.since(h)) > lostAfter*p.Cadence {
+		switch {
+		case h.lost && !h.told:
+		case !h.lost && now.Sub(p.since(h)) > lostAfter*p.Cadence:
 			h.lost, h.activity = true, nil
-			p.change(id, &h, now, true)
-			p.nodes[id] = h
 			ids = append(ids, id)
+		default:
+			continue
 		}
+		p.change(id, &h, now, true)
+		p.nodes[id] = h
 	}
 	return ids
 }
