@@ -88,6 +88,11 @@ func TestAnUpgradeIsToldOnce(t *testing.T) {
 		t.Error("an upgrade that is complete is written again")
 	}
 	told(all...)
+	w.machines[0].agent.Version = first // as its image has it
+	for range 4 {
+		w.round()
+	}
+	told(append(all, "RolloutWave controller wave 3, nodes: 1", "RolloutCompleted controller")...)
 }
 
 // What nodes report, and when, is all that a wave depends on: a status of the old agent says

@@ -83,10 +83,10 @@ func (h *happening) rollout(c *store.Change[store.AgentRollout], nodes []store.C
 	}
 }
 
-// told is how many of the nodes the last wave was told.
+// told is how many of the nodes the last wave was told. One that is over may be of the rollout before.
 func told(nodes []store.Change[store.Node], r store.AgentRollout) (count int) {
 	for _, c := range nodes {
-		if n := c.After; n != nil && n.AgentOffer != nil && n.AgentOffer.Wave == r.Wave && n.AgentOffer.Version == r.Version && !n.AgentOffer.GivenUp && n.AgentOffer.OverAt.IsZero() {
+		if n := c.After; n != nil && n.AgentOffer != nil && n.AgentOffer.Wave == r.Wave && n.AgentOffer.OverAt.IsZero() {
 			count++
 		}
 	}

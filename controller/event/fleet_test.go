@@ -1,6 +1,7 @@
 package event_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -73,6 +74,12 @@ func TestAnUpgradeOfAgentsIsTold(t *testing.T) {
 				if err := t.Nodes().Put(told.ID, told); err != nil {
 					return err
 				}
+			}
+			over, older := node(one, 3, "R"), node(one, 4, "R")
+			over.AgentOffer = &store.AgentOffer{Wave: r.Wave, At: w.now, OverAt: w.now}
+			older.AgentOffer = &store.AgentOffer{Wave: r.Wave - 1, At: w.now}
+			if err := errors.Join(t.Nodes().Put(over.ID, over), t.Nodes().Put(older.ID, older)); err != nil {
+				return err
 			}
 			return t.PutAgentRollout(r)
 		}
