@@ -163,9 +163,6 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := events.Load(s); err != nil {
-		return err
-	}
 	if !hmac.Equal(seal.MAC, s.MAC(macPurpose, seal.Sums)) {
 		return errors.New("it was not made with the controller's key, or was changed since")
 	}
@@ -183,6 +180,9 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 		} else {
 			defer begin.old.Close() //nolint:errcheck // a copy, which was only read
 		}
+	}
+	if err := events.Load(s); err != nil {
+		return err
 	}
 	out.Epoch, err = s.BeginEpoch(store.NewEpoch{From: from, After: begin.epoch(), Change: begin.change})
 	return err

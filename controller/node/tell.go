@@ -14,7 +14,8 @@ const (
 	// back.
 	tellEvery = 10 * time.Second
 	// mostTold is how many nodes that were lost, and how many that are back, one of them names. The
-	// others are counted.
+	// others are counted. Each may be of an instance of its own, and etcd limits the keys of a
+	// transaction.
 	mostTold = 50
 )
 
