@@ -83,7 +83,8 @@ func TestAnUpgradeIsToldOnce(t *testing.T) {
 	w.restart()
 	w.call()
 	before := w.commits()
-	w.round()
+	w.Clock.Advance(time.Second)
+	w.sweep()
 	if after := w.commits(); before != after {
 		t.Error("an upgrade that is complete is written again")
 	}
