@@ -39,6 +39,8 @@ func EventObject(e api.Event) string {
 		return e.NodeName
 	case e.TokenName != "":
 		return "token " + e.TokenName
+	case strings.HasPrefix(string(e.Type), "Rollout"):
+		return "agents"
 	case e.VnfInstanceID == "":
 		return "controller"
 	}
