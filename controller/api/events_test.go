@@ -64,7 +64,7 @@ func TestWhoMadeATokenIsTold(t *testing.T) {
 	if want := []string{"TokenCreated true ci token operator\n", "TokenRevoked true ci token operator\n"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if strings.Contains(string(answer.body), made.Secret) {
+	if strings.Contains(answer.body, made.Secret) {
 		t.Error("an event has the secret")
 	}
 }
