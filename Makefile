@@ -193,9 +193,11 @@ generate: ## Generate code from shared/api/openapi.yaml
 generate-check: generate
 	git diff --exit-code -- '*.gen.go'
 
+# No picture names a release or a commit: what it shows is older than the next one.
 .PHONY: docs-pictures
-docs-pictures: build ## Write docs/pictures: the status page in Chromium, and hitchctl, of a real run
+docs-pictures: ## Write docs/pictures: the status page in Chromium, and hitchctl, of a real run
 	mkdir -p docs/pictures
+	$(MAKE) --no-print-directory build VERSION=devel
 	NODEHITCH_PICTURES=$(CURDIR)/docs/pictures NODEHITCH_LAB=required go test -count=1 -vet=off -run '^TestPictures$$' ./e2e/browser
 
 .PHONY: names

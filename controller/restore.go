@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"time"
 
@@ -41,7 +42,7 @@ configuration meanwhile. docs/backup.md has the steps.`,
 	}))
 	cmd.Flags().BoolVar(&replace, "replace", false, "if there is a store already: move it aside, and take over its revocations and formats")
 	cmd.RunE = configured(&file, func(cmd *cobra.Command, c config.Loaded, args []string) error {
-		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Now: time.Now,
+		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Now: time.Now, By: fmt.Sprintf("uid %d of this machine", os.Getuid()),
 			Key: store.KeySource{File: c.SealKeyFile, Credential: c.KeyCredential}}
 		done, err := restore.Run(cmd.Context())
 		if err != nil {

@@ -114,6 +114,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	group.Go(func() error { s.Authority.Run(working); return nil })
 	group.Go(func() error { s.Files.Run(working); return nil })
 	group.Go(func() error { s.Events.Run(working); return nil })
+	group.Go(func() error { s.Tokens.Run(working); return nil })
 	group.Go(func() error {
 		select {
 		case <-s.Store.OutcomeUnknown():

@@ -9,12 +9,14 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -38,7 +40,7 @@ type Service struct {
 }
 
 // Create makes a token. Its secret is in the result and nowhere else.
-func (s *Service) Create(_ context.Context, r api.TokenRequest) (api.NewToken, error) {
+func (s *Service) Create(ctx context.Context, r api.TokenRequest) (api.NewToken, error) {
 	id := hex.EncodeToString(random(idBytes))
 	secret := id + "." + base64.RawURLEncoding.EncodeToString(random(secretBytes))
 	now := s.Now().UTC()
@@ -52,6 +54,7 @@ func (s *Service) Create(_ context.Context, r api.TokenRequest) (api.NewToken, e
 		token.ExpiresAt = &expires
 	}
 	err := s.Store.Update(func(tx *store.Tx) error {
+		tx.By(event.Caller(ctx))
 		return tx.Tokens().Put(id, store.Token{Token: token, MAC: s.mac(secret), Epoch: s.Store.Epoch()})
 	})
 	if err != nil {
@@ -91,10 +94,11 @@ func (s *Service) List(context.Context) ([]api.Token, error) {
 
 // Revoke ends a token: it opens nothing from now on. not-found if there is none of
 // this id.
-func (s *Service) Revoke(_ context.Context, id string) error {
+func (s *Service) Revoke(ctx context.Context, id string) error {
 	var revoked store.Token
 	now := s.Now().UTC()
 	err := s.Store.Update(func(tx *store.Tx) (err error) {
+		tx.By(event.Caller(ctx))
 		if revoked, err = get(tx, id); err != nil {
 			return err
 		}
@@ -111,9 +115,10 @@ func (s *Service) Revoke(_ context.Context, id string) error {
 
 // Confirm is an operator's word, after a restore, that the token is good as before.
 // Again changes nothing. not-found if there is none of this id.
-func (s *Service) Confirm(_ context.Context, id string) (api.Token, error) {
+func (s *Service) Confirm(ctx context.Context, id string) (api.Token, error) {
 	var record store.Token
 	err := s.Store.Update(func(tx *store.Tx) (err error) {
+		tx.By(event.Caller(ctx))
 		if record, err = get(tx, id); err != nil {
 			return err
 		}
@@ -125,6 +130,56 @@ func (s *Service) Confirm(_ context.Context, id string) (api.Token, error) {
 	}
 	s.Log.Info("API token confirmed", "event", api.EventTokenConfirmed, "token", id, "name", record.Name)
 	return s.show(record), nil
+}
+
+// Sweep notes which tokens have expired since the last one, so that it is an event; nothing else
+// changes when a token expires. Without any it writes nothing.
+func (s *Service) Sweep() error {
+	due := 0
+	err := s.Store.View(func(tx *store.Tx) error {
+		expired, err := s.expired(tx)
+		due = len(expired)
+		return err
+	})
+	if err == nil && due > 0 {
+		err = s.Store.Update(func(tx *store.Tx) error {
+			expired, err := s.expired(tx)
+			for _, t := range expired {
+				t.Expired = true
+				err = errors.Join(err, tx.Tokens().Put(t.ID, t))
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("noting which API tokens have expired: %w", err)
+	}
+	return nil
+}
+
+// expired are the tokens that have expired, which is not noted yet.
+func (s *Service) expired(tx *store.Tx) ([]store.Token, error) {
+	now := s.Now()
+	tokens, err := tx.Tokens().All()
+	return slices.DeleteFunc(tokens, func(t store.Token) bool {
+		return t.Expired || t.RevokedAt != nil || t.ExpiresAt == nil || now.Before(*t.ExpiresAt)
+	}), err
+}
+
+// Run sweeps every minute until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		if err := s.Sweep(); err != nil && ctx.Err() == nil {
+			s.Log.Error("it cannot be noted which API tokens have expired", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 func (s *Service) show(record store.Token) api.Token {

@@ -173,3 +173,44 @@ func TestTheSecretIsNeitherInTheStoreNorInTheLogNorInTheList(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The end of a token's life changes nothing but that it was noticed, once.
+func TestThatATokenHasExpiredIsNotedOnce(t *testing.T) {
+	r := open(t)
+	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator, ExpiresInSeconds: 60})
+	r.create(t, api.TokenRequest{Name: "b", Scope: api.ScopeOperator})
+	noted := func() (tokens []string, file string) {
+		t.Helper()
+		if err := r.Sweep(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Store.View(func(tx *store.Tx) error {
+			all, err := tx.Tokens().All()
+			for _, record := range all {
+				if record.Expired {
+					tokens = append(tokens, record.ID)
+				}
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		content, err := os.ReadFile(r.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tokens, string(content)
+	}
+	r.now = r.now.Add(59 * time.Second)
+	if tokens, _ := noted(); len(tokens) > 0 {
+		t.Errorf("a second before: %v", tokens)
+	}
+	r.now = r.now.Add(time.Second)
+	tokens, before := noted()
+	if len(tokens) != 1 || tokens[0] != made.Token.ID {
+		t.Errorf("when its time is over: %v", tokens)
+	}
+	if _, after := noted(); after != before {
+		t.Error("a sweep without news writes")
+	}
+}

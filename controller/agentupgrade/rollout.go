@@ -20,7 +20,7 @@ func (s *Service) Upgrade(_ context.Context, version, who string) (api.AgentRoll
 	if err := s.mayAskFor(version, builds); err != nil {
 		return api.AgentRollout{}, err
 	}
-	err := s.update(builds, func(r *store.AgentRollout) {
+	err := s.update(builds, who, func(r *store.AgentRollout) {
 		if r.Version != version {
 			s.begin(r, version, byName, who)
 		}
@@ -52,7 +52,7 @@ func (s *Service) mayAskFor(version string, builds map[string]api.WantedAgent) e
 // Pause begins no further wave until Upgrade. Again changes nothing.
 func (s *Service) Pause(_ context.Context, who string) (api.AgentRollout, error) {
 	builds := s.Carried.Builds()
-	err := s.update(builds, func(r *store.AgentRollout) {
+	err := s.update(builds, who, func(r *store.AgentRollout) {
 		if r.Paused == nil {
 			r.Paused = &store.RolloutHalt{At: s.time(), By: who}
 		}
@@ -96,11 +96,19 @@ func (w *wave) summary(idle bool, counts []api.AgentCount) (api.RolloutState, st
 		}
 		return api.RolloutIdle, "`hitchctl agents upgrade` begins"
 	}
-	pending := map[api.AgentState]bool{api.AgentWaiting: true, api.AgentInFlightState: true, api.AgentNotReady: true, api.AgentLost: true, api.AgentInOperation: true}
 	for _, c := range counts {
-		if pending[c.State] {
+		if pending(c.State) {
 			return api.RolloutProgressing, ""
 		}
 	}
 	return api.RolloutComplete, ""
+}
+
+// pending reports whether the upgrade waits for a node of that state.
+func pending(s api.AgentState) bool {
+	switch s {
+	case api.AgentWaiting, api.AgentInFlightState, api.AgentNotReady, api.AgentLost, api.AgentInOperation:
+		return true
+	}
+	return false
 }

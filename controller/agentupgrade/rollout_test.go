@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -42,6 +43,57 @@ func TestAgentsAreUpgradedInWavesByID(t *testing.T) {
 	if r.State != api.RolloutComplete || r.Wave != 3 || w.count(api.AgentUpToDate) != 5 || w.told != 5 {
 		t.Errorf("it ends as %+v; agents were told %d times", r, w.told)
 	}
+}
+
+// The events of an upgrade: each wave once, and its end once, whatever is swept.
+func TestAnUpgradeIsToldOnce(t *testing.T) {
+	w := newWorld(t, manual("2"), 3)
+	told := func(want ...string) {
+		t.Helper()
+		list, err := w.Events.List(event.Query{Limit: 1000})
+		w.must(err)
+		var got []string
+		for _, e := range list.Items {
+			if e.VnfInstanceID == "" {
+				got = append(got, strings.TrimSpace(string(e.Type)+" "+e.By+" "+e.Message))
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the events are\n%q, want\n%q", got, want)
+		}
+	}
+	told()
+	w.upgrade("")
+	begun := []string{"RolloutStarted alice", "RolloutWave alice wave 1, nodes: 2"}
+	told(begun...)
+	w.round()
+	_, err := w.Agents.Pause(t.Context(), "bob")
+	w.must(err)
+	w.round()
+	w.round()
+	paused := append(begun, "RolloutPaused bob")
+	told(paused...)
+	w.upgrade("")
+	told(append(paused, "RolloutContinued alice", "RolloutWave alice wave 2, nodes: 1")...)
+	for range 4 {
+		w.round()
+	}
+	all := append(paused, "RolloutContinued alice", "RolloutWave alice wave 2, nodes: 1", "RolloutCompleted controller")
+	told(all...)
+	w.restart()
+	w.call()
+	before := w.commits()
+	w.Clock.Advance(time.Second)
+	w.sweep()
+	if after := w.commits(); before != after {
+		t.Error("an upgrade that is complete is written again")
+	}
+	told(all...)
+	w.machines[0].agent.Version = first // as its image has it
+	for range 4 {
+		w.round()
+	}
+	told(append(all, "RolloutWave controller wave 3, nodes: 1", "RolloutCompleted controller")...)
 }
 
 // What nodes report, and when, is all that a wave depends on: a status of the old agent says

@@ -89,16 +89,17 @@ func (s *Service) Sweep() (pause time.Duration, err error) {
 	if err != nil || d.empty() {
 		return d.pause, err
 	}
-	return 0, s.update(builds, nil)
+	return 0, s.update(builds, "", nil)
 }
 
 // ask is what an operator asks for: a change of the rollout.
 type ask func(*store.AgentRollout)
 
-// update decides once more, now alone among writers, and writes it.
-func (s *Service) update(builds map[string]api.WantedAgent, ask ask) error {
+// update decides once more, now alone among writers, and writes it. who asks, "" for nobody.
+func (s *Service) update(builds map[string]api.WantedAgent, who string, ask ask) error {
 	var d decision
 	err := s.Store.Update(func(t *store.Tx) (err error) {
+		t.By(who)
 		if d, err = s.decide(t, builds, ask); err != nil || d.empty() {
 			return err
 		}

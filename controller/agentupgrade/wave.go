@@ -1,6 +1,7 @@
 package agentupgrade
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -36,15 +37,23 @@ func (w *wave) next() (changed []node, rollout store.AgentRollout) {
 	}
 	held, last := w.held()
 	w.paused = last.Add(w.pause)
+	if !rollout.Halted() && rollout.CompletedAt.IsZero() && w.complete() {
+		rollout.CompletedAt = w.now
+	}
 	if rollout.Halted() || w.now.Before(w.paused) {
 		return changed, rollout
 	}
 	for _, n := range w.told(w.most - held) {
 		n.AgentOffer = &store.AgentOffer{WantedAgent: w.build(*n), Wave: w.rollout.Wave + 1, At: w.now}
-		rollout.Wave = n.AgentOffer.Wave
+		rollout.Wave, rollout.CompletedAt = n.AgentOffer.Wave, time.Time{}
 		changed = append(changed, *n)
 	}
 	return changed, rollout
+}
+
+// complete reports whether no node is left to wait for.
+func (w *wave) complete() bool {
+	return !slices.ContainsFunc(w.nodes, func(n node) bool { return pending(w.state(n, false)) })
 }
 
 // settle notes whose upgrade is over, and takes back from the others what is not wanted any

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	wire "github.com/nodehitch/nodehitch/shared/api"
@@ -44,6 +45,27 @@ func TestWhatHasHappenedIsListedAndWaitedFor(t *testing.T) {
 		if a := w.as(w.viewer, "GET", "/v1/events?"+query, ""); a.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", query, a.status, a.body)
 		}
+	}
+}
+
+// Who made and revoked a token is told, and never its secret.
+func TestWhoMadeATokenIsTold(t *testing.T) {
+	w := newWorld(t)
+	var made wire.NewToken
+	w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "ci", "scope": "viewer"}`), http.StatusCreated, &made)
+	w.ok(w.as(w.operator, "DELETE", "/v1/tokens/"+made.Token.ID, ""), http.StatusNoContent, nil)
+	answer := w.as(w.viewer, "GET", "/v1/events?limit=2", "")
+	var list wire.EventList
+	w.ok(answer, http.StatusOK, &list)
+	var got []string
+	for _, e := range list.Items {
+		got = append(got, fmt.Sprintln(e.Type, e.TokenID == made.Token.ID, e.TokenName, e.By))
+	}
+	if want := []string{"TokenCreated true ci token operator\n", "TokenRevoked true ci token operator\n"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if strings.Contains(answer.body, made.Secret) {
+		t.Error("an event has the secret")
 	}
 }
 

@@ -20,6 +20,8 @@ type Carried struct {
 // beginning is what is done to the records of a backup in the transaction in which
 // their new epoch begins. Most of it is done by the epoch alone; see store.NewEpoch.
 type beginning struct {
+	// by is who restores.
+	by string
 	// old is the store that is replaced, nil if there is none or it cannot be read.
 	old *store.Store
 	out *Restored
@@ -34,6 +36,7 @@ func (b *beginning) epoch() int64 {
 }
 
 func (b *beginning) change(tx *store.Tx, epoch int64) error {
+	tx.By(b.by)
 	if err := b.withdraw(tx, epoch); err != nil {
 		return err
 	}

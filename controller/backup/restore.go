@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/event"
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 )
@@ -36,7 +38,9 @@ type Restore struct {
 	Key           store.KeySource
 	// Replace allows that there is a store; it is moved aside.
 	Replace bool
-	Now     func() time.Time
+	// By is who restores, as the events say it.
+	By  string
+	Now func() time.Time
 }
 
 // Restored is what a restore has done.
@@ -153,7 +157,8 @@ func write(path string, content io.Reader) error {
 
 // renew begins the new life in the staged store.
 func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restored) (err error) {
-	s, err := r.open(filepath.Join(stage, StoreFile))
+	events := &event.Log{Hub: new(notify.Hub), Now: r.Now, Keep: event.Kept}
+	s, err := r.open(filepath.Join(stage, StoreFile), events.Derive)
 	if err != nil {
 		return err
 	}
@@ -168,7 +173,7 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 		return err
 	}
 	from := store.Origin{TakenAt: out.Manifest.TakenAt, Epoch: out.Manifest.Epoch, RestoredAt: r.Now().UTC()}
-	begin := &beginning{out: out}
+	begin := &beginning{by: r.By, out: out}
 	if there {
 		if begin.old, err = r.openCopy(stage); err != nil {
 			out.Unread = cause(err)
@@ -176,14 +181,18 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 			defer begin.old.Close() //nolint:errcheck // a copy, which was only read
 		}
 	}
+	if err := events.Load(s); err != nil {
+		return err
+	}
 	out.Epoch, err = s.BeginEpoch(store.NewEpoch{From: from, After: begin.epoch(), Change: begin.change})
 	return err
 }
 
-func (r *Restore) open(path string) (*store.Store, error) {
+// open opens a store; derive is its store.Options.Derive.
+func (r *Restore) open(path string, derive func(*store.Tx) error) (*store.Store, error) {
 	key := r.Key
 	key.Create = false
-	return store.Open(store.Options{Path: path, Key: key, Now: r.Now})
+	return store.Open(store.Options{Path: path, Key: key, Now: r.Now, Derive: derive})
 }
 
 // openCopy opens a copy of the store that is replaced, which nothing changes then.
@@ -197,7 +206,7 @@ func (r *Restore) openCopy(stage string) (*store.Store, error) {
 	if err := write(path, from); err != nil {
 		return nil, err
 	}
-	return r.open(path)
+	return r.open(path, nil)
 }
 
 // cause is what is wrong with the old store, without the path of its copy and the advice

@@ -91,7 +91,7 @@ func (w *world) restore(file string, lost bool) backup.Restored {
 		w.must(os.Remove(w.Store.Path()))
 	}
 	w.Clock.Advance(time.Minute)
-	r := backup.Restore{File: file, DataDirectory: w.Config.DataDirectory, Key: store.KeySource{File: w.Config.SealKeyFile}, Replace: !lost, Now: w.Clock.Now}
+	r := backup.Restore{File: file, DataDirectory: w.Config.DataDirectory, Key: store.KeySource{File: w.Config.SealKeyFile}, Replace: !lost, By: "uid 0 of this machine", Now: w.Clock.Now}
 	done, err := r.Run(context.Background())
 	w.must(err)
 	w.Open()

@@ -44,10 +44,18 @@ func derive(t *store.Tx) (*happening, error) {
 	operations, err2 := ordered(t.Operations())
 	nodes, err3 := ordered(t.Nodes())
 	volumes, err4 := ordered(t.Volumes())
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	tokens, err5 := ordered(t.Tokens())
+	rollout, err6 := t.RolloutChange()
+	epochs, origin, err7 := t.Restored()
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return nil, err
 	}
 	h := &happening{events: map[string][]store.Event{}}
+	h.restored(epochs, origin)
+	for _, c := range tokens {
+		h.token(c)
+	}
+	h.rollout(rollout, nodes)
 	for _, c := range instances {
 		h.instance(c)
 	}
@@ -62,6 +70,9 @@ func derive(t *store.Tx) (*happening, error) {
 	}
 	for _, c := range operations {
 		h.operationEnds(c)
+	}
+	for _, told := range t.Told() {
+		h.add(told.InstanceID, told.Event)
 	}
 	return h, nil
 }

@@ -151,7 +151,7 @@ func (q Query) of(r record, kept store.Events) (events []api.Event) {
 			continue
 		}
 		events = append(events, api.Event{Sequence: sequence, At: kept.At, By: kept.By, VnfInstanceID: r.instanceID,
-			Type: e.Type, NodeID: e.NodeID, NodeName: e.NodeName, VolumeID: e.VolumeID, OperationID: e.OperationID, Generation: e.Generation,
+			Type: e.Type, NodeID: e.NodeID, NodeName: e.NodeName, VolumeID: e.VolumeID, OperationID: e.OperationID, TokenID: e.TokenID, TokenName: e.TokenName, Generation: e.Generation,
 			Condition: e.Condition, From: e.From, To: e.To, Reason: e.Reason, Message: e.Message})
 	}
 	return events

@@ -32,6 +32,10 @@ type Service struct {
 	SizeDiffers func(instanceID string)
 	// Silent is called after a node of the instance has fallen silent, or lost its identity.
 	Silent func(instanceID string)
+
+	// toldAt is when nodes that were lost or are back were told last. Only Sweep, which runs once
+	// at a time, uses it.
+	toldAt time.Time
 }
 
 // Seen notes that the node has called just now.
@@ -166,14 +170,15 @@ func (s *Service) Start() error {
 	})
 }
 
-// Sweep notices lost nodes.
+// Sweep notices lost nodes, and tells which were lost and are back.
 func (s *Service) Sweep(ctx context.Context) error {
 	lost := s.Presence.NewlyLost()
+	told := s.tell()
 	if len(lost) == 0 {
-		return nil
+		return told
 	}
 	s.Runner.Hub.Changed(notify.Nodes)
-	return s.presenceChanged(ctx, lost...)
+	return errors.Join(told, s.presenceChanged(ctx, lost...))
 }
 
 // presenceChanged plans again if a master or storage server fell silent or came back. Another

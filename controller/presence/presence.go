@@ -3,6 +3,7 @@
 package presence
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,10 @@ import (
 // lostAfter is how many cadences a node may be silent.
 const lostAfter = 3
 
+// toldEvery is the least time between two losses of a node that are told. A loss that comes earlier
+// is told later, if the node is still lost then.
+const toldEvery = 10 * time.Minute
+
 // Presence is safe for concurrent use. Its fields are set before use.
 type Presence struct {
 	Now func() time.Time
@@ -22,6 +27,15 @@ type Presence struct {
 	mu      sync.Mutex
 	started time.Time
 	nodes   map[string]heard
+	changes []Change
+}
+
+// Change is a node that was lost, or is back.
+type Change struct {
+	NodeID string
+	Lost   bool
+	// Silence is for how long it had not called.
+	Silence time.Duration
 }
 
 // heard is the last sign of life of a node.
@@ -34,6 +48,37 @@ type heard struct {
 	// planned again. All decisions read this and not the clock: otherwise time alone
 	// would change what a plan decides, with nothing that calls for another plan.
 	lost bool
+	// toldAt is when its loss was told last. told: it was, and that it is back is not yet.
+	toldAt time.Time
+	told   bool
+}
+
+// Changes are those that are to be told, in order: of a node at most one loss, and that it is
+// back, in ten minutes. Drop takes the first ones away once they are told.
+func (p *Presence) Changes() []Change {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.changes)
+}
+
+// Drop forgets the first n changes.
+func (p *Presence) Drop(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changes = slices.Clone(p.changes[n:])
+}
+
+// change notes a change of a node if it is to be told.
+func (p *Presence) change(id string, h *heard, now time.Time, lost bool) {
+	switch {
+	case lost && !h.told && (h.toldAt.IsZero() || now.Sub(h.toldAt) >= toldEvery):
+		h.told, h.toldAt = true, now
+	case !lost && h.told:
+		h.told = false
+	default:
+		return
+	}
+	p.changes = append(p.changes, Change{NodeID: id, Lost: lost, Silence: now.Sub(p.since(*h))})
 }
 
 // Start makes this the moment from which silence counts.
@@ -57,7 +102,9 @@ func (p *Presence) Seen(id string) (back bool) {
 	now := p.Now()
 	p.begin(now)
 	h := p.nodes[id]
-	back = h.lost
+	if back = h.lost; back {
+		p.change(id, &h, now, false)
+	}
 	h.at, h.lost = now, false
 	p.nodes[id] = h
 	return back
@@ -118,6 +165,9 @@ func (p *Presence) Enrolled(id string, at time.Time) {
 	p.begin(at)
 	h := p.nodes[id]
 	if at.After(p.since(h)) {
+		if h.lost {
+			p.change(id, &h, at, false)
+		}
 		h.at, h.lost = at, false
 	}
 	p.nodes[id] = h
@@ -139,11 +189,16 @@ func (p *Presence) NewlyLost() (ids []string) {
 	now := p.Now()
 	p.begin(now)
 	for id, h := range p.nodes {
-		if !h.lost && now.Sub(p.since(h)) > lostAfter*p.Cadence {
+		switch {
+		case h.lost && !h.told:
+		case !h.lost && now.Sub(p.since(h)) > lostAfter*p.Cadence:
 			h.lost, h.activity = true, nil
-			p.nodes[id] = h
 			ids = append(ids, id)
+		default:
+			continue
 		}
+		p.change(id, &h, now, true)
+		p.nodes[id] = h
 	}
 	return ids
 }

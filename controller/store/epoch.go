@@ -40,8 +40,10 @@ func (s *Store) BeginEpoch(n NewEpoch) (int64, error) {
 	epoch := max(s.now().Unix(), s.Epoch()+1, n.After+1)
 	m, err := s.readMeta()
 	if err == nil {
+		before := m.epoch
 		m.epoch = epoch
 		err = s.Update(func(tx *Tx) error {
+			tx.epochs = &Change[int64]{Before: &before, After: &epoch}
 			if err := errors.Join(m.put(tx.writer), putOrigin(tx.writer, n.From)); err != nil || n.Change == nil {
 				return err
 			}
@@ -54,6 +56,16 @@ func (s *Store) BeginEpoch(n NewEpoch) (int64, error) {
 	s.epoch.Store(epoch)
 	s.origin.Store(&n.From)
 	return epoch, nil
+}
+
+// Restored is the epoch that the transaction ends and the one that it begins, with its origin; nil
+// if it begins none.
+func (t *Tx) Restored() (*Change[int64], *Origin, error) {
+	if t.epochs == nil {
+		return nil, nil, nil
+	}
+	o, _, err := getMeta[Origin](t.reader, metaOrigin)
+	return t.epochs, &o, err
 }
 
 // Origin is the backup that this epoch began with; nil, if none was restored.

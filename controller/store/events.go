@@ -26,6 +26,8 @@ type Event struct {
 	NodeName    string        `json:"nodeName,omitempty"`
 	VolumeID    string        `json:"volumeId,omitempty"`
 	OperationID string        `json:"operationId,omitempty"`
+	TokenID     string        `json:"tokenId,omitempty"`
+	TokenName   string        `json:"tokenName,omitempty"`
 	Generation  int64         `json:"generation,omitempty"`
 	Condition   string        `json:"condition,omitempty"`
 	From        string        `json:"from,omitempty"`
@@ -37,8 +39,8 @@ type Event struct {
 // Events by EventsKey.
 func (t *Tx) Events() Collection[Events] { return of[Events](t, bucketEvents) }
 
-// EventsKey orders the events of an instance by sequence. The empty id is that of volumes that
-// no instance has.
+// EventsKey orders the events of an instance by sequence. The empty id is that of what is of no
+// instance: tokens, the upgrade of agents, the state, volumes that no instance has.
 func EventsKey(instanceID string, sequence int64) string {
 	return fmt.Sprintf("%s%016d", InstancePrefix(instanceID), sequence)
 }
@@ -57,3 +59,16 @@ func (t *Tx) By(who string) { t.by = who }
 
 // Who is what By was told last, "" for nothing.
 func (t *Tx) Who() string { return t.by }
+
+// Told is an event that no record shows, of an instance or of none ("").
+type Told struct {
+	InstanceID string
+	Event      Event
+}
+
+// Tell adds an event that no record shows. It is for what is in memory only; all other events
+// follow from the records that the transaction changes.
+func (t *Tx) Tell(instanceID string, e Event) { t.told = append(t.told, Told{instanceID, e}) }
+
+// Told is what Tell was given, in order.
+func (t *Tx) Told() []Told { return t.told }

@@ -266,6 +266,8 @@ type Token struct {
 	// RevokedAt is set for good. The record stays, without its MAC: a restore takes it
 	// over, so that an older backup does not bring the token back.
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
+	// Expired: its end was noticed. Whether it is over only ExpiresAt says.
+	Expired bool `json:"expired,omitempty"`
 }
 
 // AuthorityPair is a certificate of the certificate authority with its private key.

@@ -19,6 +19,8 @@ type AgentRollout struct {
 	StartedBy  string    `json:"startedBy,omitempty"`
 	// Wave is how many waves have begun.
 	Wave int `json:"wave,omitempty"`
+	// CompletedAt is when, after the last wave, no node was left to wait for; zero before.
+	CompletedAt time.Time `json:"completedAt,omitzero"`
 	// Paused is an operator's word, Stopped a roll-back; nil for none. Either ends with an
 	// operator's word.
 	Paused  *RolloutHalt `json:"paused,omitempty"`
@@ -63,5 +65,21 @@ func (t *Tx) PutAgentRollout(r AgentRollout) error {
 	if t.writer == nil {
 		return errReadOnly
 	}
+	if t.rollout == nil {
+		before, err := t.AgentRollout()
+		if err != nil {
+			return err
+		}
+		t.rollout = &before
+	}
 	return putMeta(t.writer, metaRollout, r)
+}
+
+// RolloutChange is the rollout before the transaction and now, nil if it was not written.
+func (t *Tx) RolloutChange() (*Change[AgentRollout], error) {
+	if t.rollout == nil {
+		return nil, nil
+	}
+	now, err := t.AgentRollout()
+	return &Change[AgentRollout]{Before: t.rollout, After: &now}, err
 }

@@ -212,7 +212,12 @@ type Tx struct {
 	recent *recent
 	by     string
 	// before is what each key had that was written, by bucket.
-	before    map[string]map[string]noted
+	before map[string]map[string]noted
+	// rollout is the one before the transaction, epochs are the ones before and after it; nil if
+	// it has not changed that.
+	rollout   *AgentRollout
+	epochs    *Change[int64]
+	told      []Told
 	committed []func()
 }
 

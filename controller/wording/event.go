@@ -16,8 +16,13 @@ func OfEvent(e api.Event) Tone {
 		}
 	case api.HappenedOperationEnded, api.HappenedOperationCancelled:
 		return OfOperation(api.OperationState(e.To))
-	case api.HappenedRevoked, api.HappenedFormatInterrupted, api.HappenedInstanceDeleted:
+	case api.HappenedRevoked, api.HappenedFormatInterrupted, api.HappenedInstanceDeleted, api.HappenedNodeLost, api.HappenedNodesLost,
+		api.HappenedTokenRevoked, api.HappenedRolloutStopped, api.HappenedStateRestored:
 		return Bad
+	case api.HappenedNodeBack, api.HappenedNodesBack, api.HappenedRolloutCompleted:
+		return Good
+	case api.HappenedRolloutPaused:
+		return Waiting
 	}
 	return Plain
 }
@@ -32,6 +37,12 @@ func EventObject(e api.Event) string {
 		return "volume " + Short(e.VolumeID)
 	case e.NodeName != "":
 		return e.NodeName
+	case e.TokenName != "":
+		return "token " + e.TokenName
+	case strings.HasPrefix(string(e.Type), "Rollout"):
+		return "agents"
+	case e.VnfInstanceID == "":
+		return "controller"
 	}
 	return "instance " + Short(e.VnfInstanceID)
 }

@@ -29,7 +29,7 @@ func TestPictures(t *testing.T) {
 	if folder == "" {
 		t.Skip("the pictures of the documentation are written by `make docs-pictures`, which names their folder in NODEHITCH_PICTURES")
 	}
-	w := &world{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{"agentDirectory": loopback.Bin(t)}})}
+	w := &world{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{"agentDirectory": loopback.Bin(t), "pollSeconds": "60"}})} // with less, machines are lost that the story does not need
 	s := story{world: w, cluster: "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e", other: "c4d2f7a0-33bb-4a52-a0c1-9e8f7d6c5b4a"}
 	version, err := client.Read[api.Version](w.API.GetVersion(t.Context()))
 	w.must(err)

@@ -171,6 +171,10 @@ const (
 	HappenedInstanceConfirmed   EventType = "InstanceConfirmed"
 	HappenedInstanceCreated     EventType = "InstanceCreated"
 	HappenedInstanceDeleted     EventType = "InstanceDeleted"
+	HappenedNodeBack            EventType = "NodeBack"
+	HappenedNodeLost            EventType = "NodeLost"
+	HappenedNodesBack           EventType = "NodesBack"
+	HappenedNodesLost           EventType = "NodesLost"
 	HappenedOperationCancelled  EventType = "OperationCancelled"
 	HappenedOperationEnded      EventType = "OperationEnded"
 	HappenedOperationStarted    EventType = "OperationStarted"
@@ -180,8 +184,19 @@ const (
 	HappenedReenrollAllowed     EventType = "ReenrollAllowed"
 	HappenedReformatAllowed     EventType = "ReformatAllowed"
 	HappenedRevoked             EventType = "Revoked"
+	HappenedRolloutCompleted    EventType = "RolloutCompleted"
+	HappenedRolloutContinued    EventType = "RolloutContinued"
+	HappenedRolloutPaused       EventType = "RolloutPaused"
+	HappenedRolloutStarted      EventType = "RolloutStarted"
+	HappenedRolloutStopped      EventType = "RolloutStopped"
+	HappenedRolloutWave         EventType = "RolloutWave"
 	HappenedServerExpected      EventType = "ServerExpected"
 	HappenedServerLeft          EventType = "ServerLeft"
+	HappenedStateRestored       EventType = "StateRestored"
+	HappenedTokenConfirmed      EventType = "TokenConfirmed"
+	HappenedTokenCreated        EventType = "TokenCreated"
+	HappenedTokenExpired        EventType = "TokenExpired"
+	HappenedTokenRevoked        EventType = "TokenRevoked"
 	HappenedVolumeAdopted       EventType = "VolumeAdopted"
 	HappenedVolumeFormatted     EventType = "VolumeFormatted"
 )
@@ -213,6 +228,14 @@ func (e EventType) Valid() bool {
 		return true
 	case HappenedInstanceDeleted:
 		return true
+	case HappenedNodeBack:
+		return true
+	case HappenedNodeLost:
+		return true
+	case HappenedNodesBack:
+		return true
+	case HappenedNodesLost:
+		return true
 	case HappenedOperationCancelled:
 		return true
 	case HappenedOperationEnded:
@@ -231,9 +254,31 @@ func (e EventType) Valid() bool {
 		return true
 	case HappenedRevoked:
 		return true
+	case HappenedRolloutCompleted:
+		return true
+	case HappenedRolloutContinued:
+		return true
+	case HappenedRolloutPaused:
+		return true
+	case HappenedRolloutStarted:
+		return true
+	case HappenedRolloutStopped:
+		return true
+	case HappenedRolloutWave:
+		return true
 	case HappenedServerExpected:
 		return true
 	case HappenedServerLeft:
+		return true
+	case HappenedStateRestored:
+		return true
+	case HappenedTokenConfirmed:
+		return true
+	case HappenedTokenCreated:
+		return true
+	case HappenedTokenExpired:
+		return true
+	case HappenedTokenRevoked:
 		return true
 	case HappenedVolumeAdopted:
 		return true
@@ -953,7 +998,7 @@ type Event struct {
 	// Condition The type of the condition
 	Condition string `json:"condition,omitempty"`
 
-	// From What it was: the condition's status, the version of the desired state or of the agent; absent if there was none
+	// From What it was: the condition's status, the version of the desired state or of the agent, the epoch of the state; absent if there was none
 	From string `json:"from,omitempty"`
 
 	// Generation Of the document
@@ -974,15 +1019,22 @@ type Event struct {
 	// To What it is; the state, for an operation; absent if there is none any more
 	To string `json:"to,omitempty"`
 
+	// TokenID Of an API token, without its secret
+	TokenID   string `json:"tokenId,omitempty"`
+	TokenName string `json:"tokenName,omitempty"`
+
 	// Type What has happened. Of an instance: it was created or deleted, an operator confirmed it after a restore, another version of its
 	// desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
 	// does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
 	// that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
-	// Of a volume: its format was permitted, or no longer is, it began, ended, or was interrupted; an operator adopted what the volume
-	// holds, or allowed one more format.
+	// The node was lost, or is back: it calls again. Of a volume: its format was permitted, or no longer is, it began, ended, or was
+	// interrupted; an operator adopted what the volume holds, or allowed one more format. Of an API token: it was created, confirmed
+	// after a restore, or revoked, or it has expired. Of the upgrade of agents: it began, told a wave of nodes, was paused, continues,
+	// has stopped, or no node is left to wait for. Of the controller: its state was restored; more nodes were lost, or are back, than
+	// have events of their own.
 	Type EventType `json:"type"`
 
-	// VnfInstanceID Absent for a volume that no instance has
+	// VnfInstanceID Absent for what is of no instance: a token, the upgrade of agents, the state, many nodes, a volume that no instance has
 	VnfInstanceID string `json:"vnfInstanceId,omitempty"`
 	VolumeID      string `json:"volumeId,omitempty"`
 }
@@ -999,8 +1051,11 @@ type EventList struct {
 // desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
 // does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
 // that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
-// Of a volume: its format was permitted, or no longer is, it began, ended, or was interrupted; an operator adopted what the volume
-// holds, or allowed one more format.
+// The node was lost, or is back: it calls again. Of a volume: its format was permitted, or no longer is, it began, ended, or was
+// interrupted; an operator adopted what the volume holds, or allowed one more format. Of an API token: it was created, confirmed
+// after a restore, or revoked, or it has expired. Of the upgrade of agents: it began, told a wave of nodes, was paused, continues,
+// has stopped, or no node is left to wait for. Of the controller: its state was restored; more nodes were lost, or are back, than
+// have events of their own.
 type EventType string
 
 // Facts About the machine, for people.

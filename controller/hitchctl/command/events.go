@@ -14,8 +14,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-const eventsHelp = `Show what has happened, oldest first: to instances, operations, nodes and volumes, when,
-who caused it and why. The controller keeps 30 days at most.
+const eventsHelp = `Show what has happened, oldest first: to instances, operations, nodes, volumes, API tokens
+and upgrades of agents, when, who caused it and why. The controller keeps 30 days at most.
 
 Without --since these are the newest. With --watch events are shown as they come; with
 -o json one line of JSON for each.`

@@ -176,7 +176,7 @@ func filesOf(c *checked) []request.File {
 func about(c *checked) string {
 	text := string(c.Kind)
 	if c.pack != nil {
-		text += fmt.Sprintf(", with %d files of the package %s", len(c.files), c.pack.Name)
+		text += ", with " + count(len(c.files), "file") + " of the package " + c.pack.Name
 	}
 	if n := len(c.Warnings); n > 0 {
 		text += ", " + count(n, "warning")

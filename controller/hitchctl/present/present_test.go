@@ -375,13 +375,21 @@ func TestEventsSayWhatAndWhyAndWho(t *testing.T) {
 		changed,
 		{At: at(4), Type: api.HappenedPermitGranted, VolumeID: "9a0dbb52-1111-4000-8000-000000000001", NodeID: "n", From: "None", To: "Granted", By: "node n"},
 		{At: at(5), Type: api.HappenedOperationEnded, OperationID: "0b1a5c2e-1111-4000-8000-000000000001/3", From: "PROCESSING", To: "FAILED", Reason: "deadline-exceeded", Message: "after 1m", By: "controller"},
+		{At: at(6), Type: api.HappenedNodeLost, VnfInstanceID: "0b1a5c2e-1111-4000-8000-000000000001", NodeID: "n", NodeName: "storage", Message: "no call for 3m1s", By: "controller"},
+		{At: at(7), Type: api.HappenedTokenCreated, TokenID: "0123456789abcdef", TokenName: "ci", Message: "scope viewer", By: "token alice"},
+		{At: at(8), Type: api.HappenedRolloutWave, To: "v1.1.0", Message: "wave 1, nodes: 2", By: "token alice"},
+		{At: at(9), Type: api.HappenedStateRestored, From: "1", To: "2", Message: "restored from a backup", By: "uid 0 of this machine"},
 	}), "\n")
 	want := strings.TrimPrefix(`
 2030-01-01 12:00:01Z  OperationStarted    0b1a5c2e/3 HEAL (token alice)
 2030-01-01 12:00:02Z  DocumentGiven       storage generation 4 (token alice)
 2030-01-01 12:00:03Z  ConditionChanged    storage VolumesMounted True -> False ForeignData: found xfs on virtio-9a0d
 2030-01-01 12:00:04Z  PermitGranted       volume 9a0dbb52 None -> Granted
-2030-01-01 12:00:05Z  OperationEnded      0b1a5c2e/3 PROCESSING -> FAILED deadline-exceeded: after 1m`, "\n")
+2030-01-01 12:00:05Z  OperationEnded      0b1a5c2e/3 PROCESSING -> FAILED deadline-exceeded: after 1m
+2030-01-01 12:00:06Z  NodeLost            storage no call for 3m1s
+2030-01-01 12:00:07Z  TokenCreated        token ci scope viewer (token alice)
+2030-01-01 12:00:08Z  RolloutWave         agents v1.1.0 wave 1, nodes: 2 (token alice)
+2030-01-01 12:00:09Z  StateRestored       controller 1 -> 2 restored from a backup (uid 0 of this machine)`, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -78,10 +78,14 @@ func (h History) content(f Frame) content {
 func eventTypes() []api.EventType {
 	return []api.EventType{
 		api.HappenedAgentUpgraded, api.HappenedCertificateRenewed, api.HappenedConditionChanged, api.HappenedDesiredStateChanged,
-		api.HappenedDocumentGiven, api.HappenedDocumentObserved, api.HappenedEnrolled, api.HappenedFormatInterrupted, api.HappenedFormatStarted,
-		api.HappenedInstanceConfirmed, api.HappenedInstanceCreated, api.HappenedInstanceDeleted, api.HappenedOperationCancelled,
-		api.HappenedOperationEnded, api.HappenedOperationStarted, api.HappenedPermitGranted, api.HappenedPermitWithdrawn, api.HappenedRebooted,
-		api.HappenedReenrollAllowed, api.HappenedReformatAllowed, api.HappenedRevoked, api.HappenedServerExpected, api.HappenedServerLeft,
-		api.HappenedVolumeAdopted, api.HappenedVolumeFormatted,
+		api.HappenedDocumentGiven, api.HappenedDocumentObserved, api.HappenedEnrolled, api.HappenedFormatInterrupted,
+		api.HappenedFormatStarted, api.HappenedInstanceConfirmed, api.HappenedInstanceCreated, api.HappenedInstanceDeleted,
+		api.HappenedNodeBack, api.HappenedNodeLost, api.HappenedNodesBack, api.HappenedNodesLost, api.HappenedOperationCancelled,
+		api.HappenedOperationEnded, api.HappenedOperationStarted, api.HappenedPermitGranted, api.HappenedPermitWithdrawn,
+		api.HappenedRebooted, api.HappenedReenrollAllowed, api.HappenedReformatAllowed, api.HappenedRevoked,
+		api.HappenedRolloutCompleted, api.HappenedRolloutContinued, api.HappenedRolloutPaused, api.HappenedRolloutStarted,
+		api.HappenedRolloutStopped, api.HappenedRolloutWave, api.HappenedServerExpected, api.HappenedServerLeft,
+		api.HappenedStateRestored, api.HappenedTokenConfirmed, api.HappenedTokenCreated, api.HappenedTokenExpired,
+		api.HappenedTokenRevoked, api.HappenedVolumeAdopted, api.HappenedVolumeFormatted,
 	}
 }
