@@ -1,6 +1,7 @@
 package replica_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/caller"
 	"github.com/nodehitch/nodehitch/controller/replica"
+	"github.com/nodehitch/nodehitch/controller/ui/page"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -147,6 +149,45 @@ func TestRootOfADoorsMachineIsAnOperator(t *testing.T) {
 	}
 	if log := w.log.String(); !strings.Contains(log, `who="uid 0 of the machine of replica b"`) {
 		t.Error("the writer's log does not say who it was")
+	}
+}
+
+// The status page is the writer's, with its cookies and its live updates.
+func TestTheStatusPageThroughADoor(t *testing.T) {
+	w := newWorld(t, nil)
+	browser := w.clientWith(nil, "")
+	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	const form = "Content-Type: application/x-www-form-urlencoded"
+	signIn := func(origin string) answered {
+		return w.call(browser, "POST", page.PathSignIn, "token="+w.operator, form, "Origin: "+origin)
+	}
+	if a := signIn("https://another.example"); a.status != http.StatusForbidden {
+		t.Errorf("from another site: %d", a.status)
+	}
+	a := signIn(w.door.url)
+	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
+	if a.status != http.StatusSeeOther || !strings.HasPrefix(cookie, "__Host-") {
+		t.Fatalf("%d %v %s", a.status, a.header, a.body)
+	}
+	if a := w.call(browser, "GET", page.PathOverview, "", "Cookie: "+cookie); a.status != http.StatusOK {
+		t.Errorf("the page: %d", a.status)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), "GET", w.door.url+page.PathEvents, http.NoBody)
+	must(t, err)
+	r.Header.Set("Cookie", cookie)
+	stream, err := browser.Do(r)
+	must(t, err)
+	defer stream.Body.Close()
+	lines := bufio.NewReader(stream.Body)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.HasPrefix(line, "retry:") {
+		t.Fatalf("the stream begins with %q, %v", line, err)
+	}
+	// It ends with the token.
+	tokens, err := w.Tokens.List(t.Context())
+	must(t, err)
+	must(t, w.Tokens.Revoke(t.Context(), tokens[0].ID))
+	if _, err := io.Copy(io.Discard, lines); err != nil {
+		t.Errorf("the stream ended with %v", err)
 	}
 }
 

@@ -255,10 +255,12 @@ func do(ctx context.Context, client *http.Client, method, url string, body io.Re
 	if err != nil {
 		return answered{err: err}
 	}
-	r.Header.Set("Content-Type", "application/json")
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
 		r.Header.Add(name, value)
+	}
+	if r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
 	}
 	response, err := client.Do(r)
 	if err != nil {
