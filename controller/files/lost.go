@@ -18,6 +18,26 @@ func (s *Service) FindLost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return s.find(ctx, digests)
+}
+
+// findAgain is FindLost for the content that is lost: a replica that has it may have come.
+func (s *Service) findAgain(ctx context.Context) error {
+	var digests []string
+	err := s.Store.View(func(tx *store.Tx) error {
+		return tx.Files().Each(func(f store.File) {
+			if f.Lost {
+				digests = append(digests, f.SHA256)
+			}
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return s.find(ctx, digests)
+}
+
+func (s *Service) find(ctx context.Context, digests []string) error {
 	lost := map[string]bool{} // of those that are known
 	for _, sha256 := range digests {
 		if ctx.Err() != nil {

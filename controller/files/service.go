@@ -241,28 +241,45 @@ func (s *Service) expire() error {
 // than partLife an unfinished upload, and than waitForInstance a file.
 const collectEvery = time.Hour
 
+// lostEvery is how long a file stays lost after a replica has come that has its content.
+const lostEvery = time.Minute
+
 // Run expires files, finds those that were lost and collects from time to time, until ctx ends.
 // It is for the writer.
 func (s *Service) Run(ctx context.Context) {
-	s.repeat(ctx, func() error { return errors.Join(s.expire(), s.FindLost(ctx), s.Collect(ctx)) })
+	var again func() error
+	if s.Blobs.Peers != nil {
+		again = func() error { return s.findAgain(ctx) }
+	}
+	s.repeat(ctx, again, func() error { return errors.Join(s.expire(), s.FindLost(ctx), s.Collect(ctx)) })
 }
 
 // RunCopies collects from time to time, until ctx ends. It is for a replica that is not the writer.
 func (s *Service) RunCopies(ctx context.Context) {
-	s.repeat(ctx, func() error { return s.collect(copyGrace) })
+	s.repeat(ctx, nil, func() error { return s.collect(copyGrace) })
 }
 
-func (s *Service) repeat(ctx context.Context, do func() error) {
+// repeat does the one at once and each hour, and the other, if there is one, each minute.
+func (s *Service) repeat(ctx context.Context, often, seldom func() error) {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
-	for {
+	var short <-chan time.Time
+	if often != nil {
+		ticker := time.NewTicker(lostEvery)
+		defer ticker.Stop()
+		short = ticker.C
+	}
+	for do := seldom; ; {
 		if err := do(); err != nil {
-			s.Log.Warn("package files that nothing names are still on disk", "error", err)
+			s.Log.Warn("package files that nothing names are still on disk, or lost ones are not known", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			do = seldom
+		case <-short:
+			do = often
 		}
 	}
 }
