@@ -71,7 +71,7 @@ func CheckSchema(live []Replica, schema int) error {
 	return fmt.Errorf("the records are not brought to schema %d: %s could not read them; upgrade or stop that first", schema, strings.Join(old, ", "))
 }
 
-// ErrSameID: another process is the replica of this id.
+// ErrSameID says that another process is the replica of this id.
 var ErrSameID = errors.New("another process is the replica of this id")
 
 // Member is this process as one of the replicas.

@@ -41,7 +41,7 @@ func (s *Service) find(ctx context.Context, digests []string) error {
 	lost := map[string]bool{} // of those that are known
 	for _, sha256 := range digests {
 		if ctx.Err() != nil {
-			return nil
+			break // of the others nothing is noted
 		}
 		f, err := s.Blobs.Open(sha256)
 		switch {

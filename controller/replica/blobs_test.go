@@ -187,7 +187,7 @@ func TestContentOfAnotherDigestIsRefused(t *testing.T) {
 	client := replica.NewClient(trust(t, 1))
 	defer client.Close()
 	put := func(name, content, span string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), "PUT", b.url+"/internal/blobs/"+name, strings.NewReader(content))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, b.url+"/internal/blobs/"+name, strings.NewReader(content))
 		must(t, err)
 		if span != "" {
 			r.Header.Set("Content-Range", span)

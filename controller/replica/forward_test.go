@@ -172,7 +172,7 @@ func TestTheStatusPageThroughADoor(t *testing.T) {
 	if a := w.call(browser, "GET", page.PathOverview, "", "Cookie: "+cookie); a.status != http.StatusOK {
 		t.Errorf("the page: %d", a.status)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), "GET", w.door.url+page.PathEvents, http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.door.url+page.PathEvents, http.NoBody)
 	must(t, err)
 	r.Header.Set("Cookie", cookie)
 	stream, err := browser.Do(r)
@@ -392,7 +392,7 @@ func TestPollsShareConnections(t *testing.T) {
 	var good atomic.Int64
 	for range polls {
 		all.Go(func() {
-			r, err := http.NewRequestWithContext(t.Context(), "GET", writer.url+"/v1/node/config", http.NoBody)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, writer.url+"/v1/node/config", http.NoBody)
 			if err == nil {
 				r.Header.Set(caller.Header, string(said))
 				var a *http.Response
@@ -427,7 +427,7 @@ func TestAStrangerIsNotAnswered(t *testing.T) {
 	writer.Lead(api)
 	stranger := replica.NewClient(trust(t, 2))
 	defer stranger.Close()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", writer.url+"/v1/tokens", http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, writer.url+"/v1/tokens", http.NoBody)
 	must(t, err)
 	r.Header.Set(caller.Header, fmt.Sprintf(`{"address":"%s","operator":{"uid":0}}`, "192.0.2.1:1"))
 	answer, err := stranger.RoundTrip(r)

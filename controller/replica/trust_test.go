@@ -40,7 +40,7 @@ func shake(t *testing.T, client, server *tls.Config) (clientErr, serverErr error
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	must(t, err)
-	defer l.Close()
+	defer func() { must(t, l.Close()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	served := make(chan error, 1)
