@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nodehitch/nodehitch/controller/store"
 )
@@ -85,7 +86,7 @@ func (s *Service) noteLost(lost map[string]bool) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return fmt.Errorf("noting which package files are lost: %w", err)
 	}
 	for _, f := range changed {
 		if f.Lost {

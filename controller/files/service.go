@@ -271,7 +271,7 @@ func (s *Service) repeat(ctx context.Context, often, seldom func() error) {
 	}
 	for do := seldom; ; {
 		if err := do(); err != nil {
-			s.Log.Warn("package files that nothing names are still on disk, or lost ones are not known", "error", err)
+			s.Log.Warn("package files that nothing names are still on disk", "error", err)
 		}
 		select {
 		case <-ctx.Done():
