@@ -424,6 +424,7 @@ func TestPollsShareConnections(t *testing.T) {
 // A replica of another seal key gets no answer, whatever it says.
 func TestAStrangerIsNotAnswered(t *testing.T) {
 	writer, api := newSite(t, 1<<20), newSilent()
+	close(api.answer)
 	writer.Lead(api)
 	stranger := replica.NewClient(trust(t, 2))
 	defer stranger.Close()
