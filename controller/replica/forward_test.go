@@ -261,6 +261,21 @@ func TestAnUploadThroughADoorIsStreamed(t *testing.T) {
 	}
 }
 
+// A client that asks before it sends, as curl does, is told to go on.
+func TestAnUploadThatAsksFirst(t *testing.T) {
+	w := newWorld(t, nil)
+	w.enroll()
+	client := w.clientWith(nil, "")
+	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Hour
+	put := func(token string) answered {
+		return do(t.Context(), client, "PUT", w.door.url+"/v1/vnf_instances/"+instanceID+"/files/a", &zeros{left: 1 << 20}, "Authorization: Bearer "+token, "Expect: 100-continue")
+	}
+	if a := put("wrong"); a.status != http.StatusUnauthorized {
+		t.Errorf("%d %v", a.status, a.err)
+	}
+	ok(t, put(w.operator), http.StatusCreated, nil)
+}
+
 // slow gives a byte each time it is told to.
 type slow struct {
 	next <-chan struct{}
@@ -338,6 +353,7 @@ func TestTheWriterGoesAway(t *testing.T) {
 			writer, next := newSite(t, 1<<20), newSite(t, 1<<20)
 			first, second := newSilent(), newSilent()
 			first.first = test.begun
+			close(second.answer)
 			writer.Lead(first)
 			next.Lead(second)
 			d := newDoor(t, certificate, writer.url)
@@ -357,7 +373,6 @@ func TestTheWriterGoesAway(t *testing.T) {
 			if first.seen.Load() != 1 || second.seen.Load() != 0 {
 				t.Errorf("the writer has seen it %d times, the next one %d times", first.seen.Load(), second.seen.Load())
 			}
-			close(second.answer)
 			if a := do(t.Context(), client, "GET", d.url+"/v1/x", http.NoBody); a.status != http.StatusOK {
 				t.Errorf("at the next writer: %d %v", a.status, a.err)
 			}
