@@ -90,7 +90,9 @@ func TestTwoProcessesWithOneID(t *testing.T) {
 		t.Errorf("alive: %s", idsOf(next.Live()))
 	}
 	// The one that was thought to be killed was only slow.
-	if err := killed.Run(t.Context()); !errors.Is(err, etcd.ErrSameID) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := killed.Run(ctx); !errors.Is(err, etcd.ErrSameID) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -22,8 +22,8 @@ func BenchmarkHeldPolls(b *testing.B) {
 	log := slog.New(slog.DiscardHandler)
 	server := api.NewServer(replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return writer.url }, Client: client, Log: log}), log)
 	l := listen(b)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(l) }()
 	defer func() { _ = server.Close(); <-done }()
 	conns := make([]net.Conn, polls)
 	for i := range conns {
