@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/nodehitch/nodehitch/controller/caller"
 	"github.com/nodehitch/nodehitch/controller/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
@@ -62,7 +63,7 @@ func (c *call) mustBeAuthenticated(operation string) error {
 // this machine on the unix socket.
 func (s *Handler) bearer(c echo.Context, op operation) error {
 	call := callOf(c.Request().Context())
-	if who, ok := localOperator(c.Request().Context()); ok {
+	if who, ok := caller.Operator(c.Request().Context()); ok {
 		call.who = who
 		return nil
 	}

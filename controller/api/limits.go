@@ -1,11 +1,12 @@
 package api
 
 import (
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/nodehitch/nodehitch/controller/connlimit"
 )
 
 // Times bound how long a connection may be used.
@@ -52,8 +53,8 @@ func (s *Handler) bound(hold time.Duration, stream bool) check {
 	return func(c echo.Context) error {
 		control := s.setDeadlines(c, hold)
 		if stream {
-			c.Request().Body = &movingReader{ReadCloser: c.Request().Body, control: control, stall: s.Times.Stall}
-			c.Response().Writer = &movingWriter{ResponseWriter: c.Response().Writer, control: control, stall: s.Times.Stall}
+			c.Request().Body = connlimit.MovingBody(c.Request().Body, control, s.Times.Stall)
+			c.Response().Writer = connlimit.MovingAnswer(c.Response().Writer, control, s.Times.Stall)
 		}
 		return nil
 	}
@@ -75,38 +76,3 @@ func (s *Handler) setDeadlines(c echo.Context, hold time.Duration) *http.Respons
 	_ = control.SetWriteDeadline(now.Add(s.Times.Body + hold + s.Times.Answer))
 	return control
 }
-
-// movingReader moves the deadline with every piece that arrives.
-type movingReader struct {
-	io.ReadCloser
-	control *http.ResponseController
-	stall   time.Duration
-}
-
-func (r *movingReader) Read(p []byte) (int, error) {
-	_ = r.control.SetReadDeadline(time.Now().Add(r.stall))
-	return r.ReadCloser.Read(p)
-}
-
-// movingWriter moves the deadline with every piece that leaves. Checking a large
-// upload takes its time before the first one does.
-type movingWriter struct {
-	http.ResponseWriter
-	control *http.ResponseController
-	stall   time.Duration
-}
-
-// WriteHeader begins the answer.
-func (w *movingWriter) WriteHeader(status int) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.stall))
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write sends a piece of it.
-func (w *movingWriter) Write(p []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(w.stall))
-	return w.ResponseWriter.Write(p)
-}
-
-// Unwrap gives http.ResponseController the connection.
-func (w *movingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

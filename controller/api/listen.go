@@ -3,27 +3,39 @@ package api
 import (
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
+
+	"github.com/nodehitch/nodehitch/controller/caller"
+	"github.com/nodehitch/nodehitch/controller/connlimit"
 )
 
 // HTTPServer is the server for the listeners of the API, TLS or unix socket. Its
 // Shutdown answers held requests at once and waits for the others.
 func (s *Handler) HTTPServer() *http.Server {
+	server := NewServer(s, s.Log)
+	server.RegisterOnShutdown(s.Drain)
+	return server
+}
+
+// NewServer is a server for the callers of the API, also of a replica that forwards them.
+func NewServer(h http.Handler, log *slog.Logger) *http.Server {
 	server := &http.Server{
-		Handler:           s,
+		Handler:           h,
 		ReadHeaderTimeout: 10 * time.Second, // the TLS handshake's, too
 		// An agent calls again right after a poll, a person's tool within seconds.
 		IdleTimeout:    90 * time.Second,
 		MaxHeaderBytes: 16 << 10,
-		ConnContext:    withPeer,
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			return caller.Context(connlimit.Context(ctx, conn), conn)
+		},
 		// One request at a time is all that agents make, and a held HTTP/1.1
 		// request costs less memory than an HTTP/2 stream.
 		Protocols: new(http.Protocols),
-		ErrorLog:  slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	server.Protocols.SetHTTP1(true)
-	server.RegisterOnShutdown(s.Drain)
 	return server
 }
 

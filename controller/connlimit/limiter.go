@@ -217,6 +217,12 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// Elsewhere notes that the caller is connected to another controller, which has to be told what
+// Authenticated is.
+func Elsewhere(ctx context.Context, authenticated func(caller string, most int)) context.Context {
+	return context.WithValue(ctx, connKey{}, authenticated)
+}
+
 // Working says that a request has arrived as a whole: until something of the answer
 // goes, the client does not keep the controller waiting.
 func Working(ctx context.Context) {
@@ -227,8 +233,11 @@ func Working(ctx context.Context) {
 
 // Authenticated says who the caller of a request is. A caller may have so many
 // connections; the oldest is closed for one more, because the caller may have lost it.
-// A connection that no Limiter has accepted is not counted.
+// A connection that no Limiter has accepted is not counted; one to another controller is there.
 func Authenticated(ctx context.Context, caller string, most int) {
+	if elsewhere, ok := ctx.Value(connKey{}).(func(string, int)); ok {
+		elsewhere(caller, most)
+	}
 	c, ok := ctx.Value(connKey{}).(*conn)
 	if !ok {
 		return

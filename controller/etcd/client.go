@@ -3,7 +3,8 @@
 // the records are; controller/store keeps them by it.
 //
 // All keys lie under a prefix. <prefix>/writer is the writer's, under a lease;
-// <prefix>/head is changed by every commit; <prefix>/v1/<key> are the records.
+// <prefix>/head is changed by every commit; <prefix>/v1/<key> are the records;
+// <prefix>/replicas/<id> are the controllers that are alive, each under a lease.
 package etcd
 
 import (
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -40,7 +42,7 @@ type Options struct {
 	// Username and Password are empty if etcd has no authentication or takes it from the
 	// client's certificate.
 	Username, Password string
-	// Name is this controller's, for people who read the writer's key.
+	// Name is this controller's in the writer's key: the id of its replica.
 	Name string
 	// TTL of the writer's lease in whole seconds, 10 s when zero. A writer answers nothing
 	// once three tenths of it are left. Tests shorten it.
@@ -48,11 +50,13 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Client is a connection to etcd, which the first Campaign makes.
+// Client is a connection to etcd, which the first Campaign or Join makes.
 type Client struct {
 	o      Options
 	config clientv3.Config
-	etcd   *clientv3.Client // nil until it is connected
+
+	connecting sync.Mutex
+	etcd       *clientv3.Client // nil until it is connected
 }
 
 // New is a client that has not called etcd yet.
@@ -72,6 +76,8 @@ func New(o Options) *Client {
 
 // connect authenticates with etcd if there is a password.
 func (c *Client) connect() (err error) {
+	c.connecting.Lock()
+	defer c.connecting.Unlock()
 	if c.etcd == nil {
 		c.etcd, err = clientv3.New(c.config)
 	}

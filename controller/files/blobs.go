@@ -11,8 +11,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 )
 
 // partLife is how long an unfinished upload waits to be resumed.
@@ -32,9 +35,15 @@ type Blob struct {
 // Blobs is a directory of blobs and unfinished uploads. A blob appears whole or
 // not at all, also after a power failure, and never changes.
 type Blobs struct {
+	// Peers are the other replicas' package files, nil if there is none. Set it before the first
+	// call.
+	Peers Peers
+
 	dir string
 	max int64
 	now func() time.Time
+	// fetching has one call for each content that is being fetched.
+	fetching singleflight.Group
 
 	// collecting keeps Collect from removing a blob between the moment that it
 	// appears and the moment that a record names it.
@@ -73,9 +82,9 @@ func (b *Blobs) path(sha256 string) string {
 	return filepath.Join(b.blobDir(), sha256[:2], sha256)
 }
 
-// Open opens a blob for reading; ErrNoBlob if there is none of this name.
-func (b *Blobs) Open(sha256 string) (*os.File, error) {
-	if digest, err := hex.DecodeString(sha256); err != nil || len(digest) != 32 {
+// OpenHere opens a blob of this replica for reading; ErrNoBlob if there is none of this name.
+func (b *Blobs) OpenHere(sha256 string) (*os.File, error) {
+	if !isDigest(sha256) {
 		return nil, ErrNoBlob
 	}
 	f, err := os.Open(b.path(sha256))
@@ -88,10 +97,16 @@ func (b *Blobs) Open(sha256 string) (*os.File, error) {
 	return f, nil
 }
 
-// Collect removes the blobs that named does not contain and that are not pinned, and unfinished uploads
-// that were not resumed for a day. named is called while no blob can appear. It
-// returns how many blobs were removed.
-func (b *Blobs) Collect(named func() (map[string]bool, error)) (int, error) {
+// isDigest reports whether the text is a SHA-256, in lower case.
+func isDigest(text string) bool {
+	digest, err := hex.DecodeString(text)
+	return err == nil && len(digest) == 32 && strings.ToLower(text) == text
+}
+
+// Collect removes the blobs that named does not contain, that are not pinned and that have been
+// here for longer than grace, and unfinished uploads that were not resumed for a day. named is
+// called while no blob can appear. It returns how many blobs were removed.
+func (b *Blobs) Collect(grace time.Duration, named func() (map[string]bool, error)) (int, error) {
 	b.collecting.Lock()
 	defer b.collecting.Unlock()
 	keep, err := named()
@@ -101,6 +116,9 @@ func (b *Blobs) Collect(named func() (map[string]bool, error)) (int, error) {
 	removed := 0
 	err = filepath.WalkDir(b.blobDir(), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || keep[d.Name()] || b.isPinned(d.Name()) {
+			return err
+		}
+		if info, err := d.Info(); err != nil || grace > 0 && b.now().Sub(info.ModTime()) < grace {
 			return err
 		}
 		removed++

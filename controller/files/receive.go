@@ -28,6 +28,9 @@ type Upload struct {
 	Range Range
 	// SHA256 is the digest that the whole must have, "" if the client gave none.
 	SHA256 string
+	// Twice says that another replica has to have the content before commit is called, if one
+	// is alive.
+	Twice bool
 }
 
 // Received is what has arrived after one request.
@@ -60,7 +63,7 @@ func (b *Blobs) Receive(ctx context.Context, u Upload, commit func(Blob) error) 
 		b.unclaim(name, p, false)
 		return Received{}, err
 	}
-	got, err := b.receive(p, u, commit)
+	got, err := b.receive(ctx, p, u, commit)
 	// On a full disk the rest will not arrive soon, and what has keeps the store from
 	// writing.
 	p.spoilt = p.spoilt || full(err)
@@ -68,7 +71,7 @@ func (b *Blobs) Receive(ctx context.Context, u Upload, commit func(Blob) error) 
 	return got, problemOf(err)
 }
 
-func (b *Blobs) receive(p *part, u Upload, commit func(Blob) error) (Received, error) {
+func (b *Blobs) receive(ctx context.Context, p *part, u Upload, commit func(Blob) error) (Received, error) {
 	if u.Range.Query || u.Range.First > p.arrived {
 		return Received{Arrived: p.arrived}, nil
 	}
@@ -89,6 +92,12 @@ func (b *Blobs) receive(p *part, u Upload, commit func(Blob) error) (Received, e
 	if u.SHA256 != "" && u.SHA256 != blob.SHA256 {
 		p.spoilt = true
 		return Received{}, differs(u.SHA256, blob)
+	}
+	if u.Twice && b.Peers != nil {
+		if err := b.Peers.Copy(ctx, blob, p.file); err != nil {
+			p.spoilt = true // clients continue what is not whole, and know nothing of this
+			return Received{}, err
+		}
 	}
 	b.collecting.RLock()
 	defer b.collecting.RUnlock()

@@ -62,7 +62,7 @@ func (s *Service) Put(ctx context.Context, r Request) (Stored, error) {
 	}
 	key := store.FileKey(r.InstanceID, path)
 	var out Stored
-	got, err := s.Blobs.Receive(ctx, Upload{Name: key, Body: r.Body, Range: span, SHA256: r.SHA256}, func(b Blob) error {
+	got, err := s.Blobs.Receive(ctx, Upload{Name: key, Body: r.Body, Range: span, SHA256: r.SHA256, Twice: true}, func(b Blob) error {
 		out.File = api.PackageFile{Path: path, Sha256: b.SHA256, SizeBytes: b.SizeBytes}
 		var err error
 		out.Created, out.Replaced, err = s.record(key, store.File{InstanceID: r.InstanceID, Path: path, SHA256: b.SHA256, SizeBytes: b.SizeBytes, UploadedAt: s.Now().UTC()})
@@ -121,6 +121,9 @@ func (s *Service) Open(_ context.Context, instanceID, path string) (*os.File, st
 		return nil, "", noFile(instanceID, path)
 	}
 	file, err := s.Blobs.Open(record.SHA256)
+	if errors.Is(err, ErrNoBlob) && s.Blobs.Peers != nil {
+		return nil, "", noFile(instanceID, path)
+	}
 	if errors.Is(err, ErrNoBlob) {
 		return nil, "", fmt.Errorf("the content %s of %s is not on disk: %w", record.SHA256, path, err)
 	}
@@ -163,21 +166,33 @@ func (s *Service) OpenBlob(_ context.Context, sha256 string) (*os.File, error) {
 
 // Collect removes the content that no record names, and uploads that were not continued.
 // Call it after records have gone; Run does so from time to time.
-func (s *Service) Collect(context.Context) error {
-	removed, err := s.Blobs.Collect(func() (map[string]bool, error) {
+func (s *Service) Collect(context.Context) error { return s.collect(0) }
+
+// copyGrace is how long a replica that is not the writer keeps content that no record names. It
+// gets the content before the writer makes the record.
+const copyGrace = time.Hour
+
+func (s *Service) collect(grace time.Duration) error {
+	removed, err := s.Blobs.Collect(grace, func() (map[string]bool, error) {
 		named := make(map[string]bool)
-		return named, s.Store.View(func(tx *store.Tx) error {
-			list, err := tx.Blobs()
-			for _, sha256 := range list {
-				named[sha256] = true
-			}
-			return err
-		})
+		list, err := s.named()
+		for _, sha256 := range list {
+			named[sha256] = true
+		}
+		return named, err
 	})
 	if removed > 0 {
 		s.Log.Info("package files that nothing names are removed", "files", removed)
 	}
 	return err
+}
+
+func (s *Service) named() (list []string, err error) {
+	err = s.Store.View(func(tx *store.Tx) (err error) {
+		list, err = tx.Blobs()
+		return err
+	})
+	return list, err
 }
 
 // waitForInstance is how long a file waits for its instance.
@@ -226,18 +241,45 @@ func (s *Service) expire() error {
 // than partLife an unfinished upload, and than waitForInstance a file.
 const collectEvery = time.Hour
 
-// Run expires files and collects from time to time, until ctx ends.
+// lostEvery is how long a file stays lost after a replica has come that has its content.
+const lostEvery = time.Minute
+
+// Run expires files, finds those that were lost and collects from time to time, until ctx ends.
+// It is for the writer.
 func (s *Service) Run(ctx context.Context) {
+	var again func() error
+	if s.Blobs.Peers != nil {
+		again = func() error { return s.findAgain(ctx) }
+	}
+	s.repeat(ctx, again, func() error { return errors.Join(s.expire(), s.FindLost(ctx), s.Collect(ctx)) })
+}
+
+// RunCopies collects from time to time, until ctx ends. It is for a replica that is not the writer.
+func (s *Service) RunCopies(ctx context.Context) {
+	s.repeat(ctx, nil, func() error { return s.collect(copyGrace) })
+}
+
+// repeat does the one at once and each hour, and the other, if there is one, each minute.
+func (s *Service) repeat(ctx context.Context, often, seldom func() error) {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
-	for {
-		if err := errors.Join(s.expire(), s.Collect(ctx)); err != nil {
+	var short <-chan time.Time
+	if often != nil {
+		ticker := time.NewTicker(lostEvery)
+		defer ticker.Stop()
+		short = ticker.C
+	}
+	for do := seldom; ; {
+		if err := do(); err != nil {
 			s.Log.Warn("package files that nothing names are still on disk", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			do = seldom
+		case <-short:
+			do = often
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (s *Service) validate(ctx context.Context, instanceID string, those func(f 
 			return err
 		}
 		validatedFor := desired.ValidatedFor(d.Desired)
-		files = slices.DeleteFunc(files, func(f store.File) bool { return !those(f, validatedFor) })
+		files = slices.DeleteFunc(files, func(f store.File) bool { return f.Lost || !those(f, validatedFor) })
 		if len(files) == 0 {
 			return nil
 		}

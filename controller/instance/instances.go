@@ -101,6 +101,9 @@ func showFiles(t *tx.Tx, d *desired.State, shown *api.Instance) error {
 	shown.MissingFiles = packagefile.Missing(d.Params, files)
 	for _, path := range slices.Sorted(maps.Keys(files)) {
 		f := files[path]
+		if f.Lost {
+			continue // it is missing
+		}
 		shown.Files = append(shown.Files, api.PackageFile{Path: f.Path, Sha256: f.SHA256, SizeBytes: f.SizeBytes, Faults: f.Faults})
 		shown.Warnings = append(shown.Warnings, f.Warnings...)
 	}

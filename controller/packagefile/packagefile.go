@@ -36,12 +36,12 @@ func Of(t *tx.Tx) (map[string]store.File, error) {
 	return files, err
 }
 
-// Missing are the paths that the parameters name and that have not been uploaded, each
-// once, in the parameters' order.
+// Missing are the paths that the parameters name and that have not been uploaded, or that were
+// lost, each once, in the parameters' order.
 func Missing(p *params.Params, files map[string]store.File) []string {
 	list := []string{}
 	for _, use := range params.Files(p, desired.AtParams) {
-		if _, ok := files[use.Path]; !ok && !slices.Contains(list, use.Path) {
+		if f, ok := files[use.Path]; (!ok || f.Lost) && !slices.Contains(list, use.Path) {
 			list = append(list, use.Path)
 		}
 	}

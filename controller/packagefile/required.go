@@ -20,7 +20,7 @@ func (*Validator) Require(t *tx.Tx, d *desired.State) error {
 	var manifests []params.Manifest
 	for _, use := range params.Files(d.Params, desired.AtParams) {
 		f, ok := files[use.Path]
-		if !ok {
+		if !ok || f.Lost {
 			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: use.Path + " is missing"})
 			continue
 		}

@@ -73,6 +73,17 @@ func (k KeySource) derive(newStore bool) (*keys, error) {
 	return deriveKeys(secret)
 }
 
+// Derive is a key of KeySize bytes for one purpose, which needs no open store. It is the same
+// for all controllers with the same seal key, and says nothing about that or about another
+// purpose's. The seal key must exist.
+func (k KeySource) Derive(purpose string) ([]byte, error) {
+	keys, err := k.derive(false)
+	if err != nil {
+		return nil, err
+	}
+	return keys.derive("for "+purpose, KeySize), nil
+}
+
 func readKey(path string, forbidden fs.FileMode, name string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

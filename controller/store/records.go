@@ -229,6 +229,8 @@ type File struct {
 	// Previous is the content that documents name until this one has been
 	// validated; nil for none.
 	Previous *Content `json:"previous,omitempty"`
+	// Lost says that no replica has the content any more.
+	Lost bool `json:"lost,omitempty"`
 }
 
 // Content is what a blob holds.

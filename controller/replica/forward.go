@@ -1,0 +1,193 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/caller"
+	"github.com/nodehitch/nodehitch/controller/connlimit"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// stall is how long a body, or an answer of which something has left, may stand still.
+const stall = time.Minute
+
+// headerAuthenticated is in the informational answer by which the writer tells who the
+// caller is, for the limits of connections.
+const headerAuthenticated = "Nodehitch-Authenticated"
+
+// ForwarderOptions are what a Forwarder is made of. All are required.
+type ForwarderOptions struct {
+	// ID is this replica's.
+	ID string
+	// Writer is where the writer listens for replicas, https://HOST:PORT; "" while there is none.
+	Writer func() string
+	Client *Client
+	Log    *slog.Logger
+}
+
+// Forwarder hands requests to the writer, with who their callers are, and its answers back. It
+// makes no request twice: if the writer does not answer, it answers 503, or ends the connection
+// if a part of the answer has left.
+type Forwarder struct {
+	ForwarderOptions
+	proxy    *httputil.ReverseProxy
+	draining context.Context
+	drain    context.CancelFunc
+}
+
+// NewForwarder makes a Forwarder.
+func NewForwarder(o ForwarderOptions) *Forwarder {
+	f := &Forwarder{ForwarderOptions: o}
+	f.draining, f.drain = context.WithCancel(context.Background())
+	f.proxy = &httputil.ReverseProxy{Transport: o.Client, Rewrite: rewrite, ErrorHandler: f.failed,
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
+	return f
+}
+
+// Drain ends requests without a body, which may be held, with 503, now and from now on. Call it
+// when the shutdown begins.
+func (f *Forwarder) Drain() { f.drain() }
+
+type outwardKey struct{}
+
+// outward is what Rewrite needs for a request.
+type outward struct {
+	writer *url.URL
+	caller caller.Caller
+}
+
+var errNoWriter = errors.New("no replica is the writer")
+
+// ServeHTTP forwards one request.
+func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	who := caller.Of(r, f.ID)
+	if err := who.Set(http.Header{}); err != nil {
+		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
+		return
+	}
+	writer, err := url.Parse(f.Writer())
+	if err != nil || writer.Host == "" {
+		f.failed(w, r, errors.Join(errNoWriter, err))
+		return
+	}
+	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), outwardKey{}, outward{writer, who}))
+	defer cancel()
+	control := http.NewResponseController(w)
+	if r.ContentLength == 0 {
+		connlimit.Working(ctx)
+		defer context.AfterFunc(f.draining, cancel)()
+	} else {
+		r.Body = &body{ReadCloser: connlimit.MovingBody(r.Body, control, stall), ctx: ctx, control: control}
+	}
+	f.proxy.ServeHTTP(&answer{ResponseWriter: connlimit.MovingAnswer(w, control, stall), ctx: ctx}, r.WithContext(ctx))
+}
+
+// rewrite makes the request to the writer. It says who the caller is last, so that nothing of
+// the caller can.
+func rewrite(p *httputil.ProxyRequest) {
+	out := p.In.Context().Value(outwardKey{}).(outward)
+	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = out.writer.Scheme, out.writer.Host, p.In.Host
+	p.Out.URL.RawQuery = p.In.URL.RawQuery // also if it is malformed: the API refuses it
+	p.Out.Header.Del("Connection")
+	p.Out.Header.Del("Upgrade")
+	_ = out.caller.Set(p.Out.Header) // ServeHTTP has checked it
+}
+
+// failed answers a request that the writer has not answered.
+func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if f.draining.Err() == nil && r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the client has gone
+	}
+	f.Log.DebugContext(r.Context(), "the writer has not answered", "method", r.Method, "path", r.URL.Path, "error", err)
+	detail := "this replica has no answer of the writer: try again"
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !errors.Is(err, errNoWriter) {
+		detail = "this replica has no answer of the writer: check whether the request was done before you try again"
+	}
+	refuse(w, wire.NewProblem(wire.ProblemUnavailable, detail))
+}
+
+// refuse answers with problem details (RFC 9457).
+func refuse(w http.ResponseWriter, p *wire.Problem) {
+	h := w.Header()
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	if p.Status == http.StatusServiceUnavailable {
+		h.Set("Retry-After", "5")
+	}
+	w.WriteHeader(p.Status)
+	_ = json.NewEncoder(w).Encode(p) // the client has gone
+}
+
+// body ends its deadline with its last byte: then the caller waits for the writer.
+type body struct {
+	io.ReadCloser
+	ctx     context.Context //nolint:containedctx // of the request that it is the body of
+	control *http.ResponseController
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = b.control.SetReadDeadline(time.Time{})
+		connlimit.Working(b.ctx)
+	}
+	return n, err
+}
+
+// answer keeps the informational answers of the writer, which are for this replica.
+type answer struct {
+	http.ResponseWriter
+	ctx context.Context //nolint:containedctx // of the request that it answers
+}
+
+// WriteHeader begins the answer.
+func (w *answer) WriteHeader(status int) {
+	if status >= http.StatusOK {
+		w.ResponseWriter.WriteHeader(status)
+		return
+	}
+	var most int
+	var who string
+	if _, err := fmt.Sscanf(w.Header().Get(headerAuthenticated), "%d %q", &most, &who); err == nil {
+		connlimit.Authenticated(w.ctx, who, most)
+	}
+}
+
+// Unwrap gives http.ResponseController the connection.
+func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// forwarded is the API's side: a request that another replica has received.
+func forwarded(api http.Handler, w http.ResponseWriter, r *http.Request) {
+	restored, err := caller.Restore(r)
+	if err != nil {
+		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
+		return
+	}
+	ctx := connlimit.Elsewhere(restored.Context(), func(who string, most int) {
+		w.Header().Set(headerAuthenticated, strconv.Itoa(most)+" "+strconv.Quote(who))
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del(headerAuthenticated)
+	})
+	api.ServeHTTP(hop{w}, restored.WithContext(ctx))
+}
+
+// hop is an answer to another replica, which sees to it that the caller takes it. A deadline for
+// writing would end the request at its time also while a large upload is still coming: HTTP/2
+// does not wait for something to be written.
+type hop struct{ http.ResponseWriter }
+
+// SetWriteDeadline does nothing.
+func (hop) SetWriteDeadline(time.Time) error { return nil }
+
+// Unwrap gives http.ResponseController the connection.
+func (h hop) Unwrap() http.ResponseWriter { return h.ResponseWriter }

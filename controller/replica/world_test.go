@@ -1,0 +1,315 @@
+package replica_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/connlimit"
+	"github.com/nodehitch/nodehitch/controller/controllertest"
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/replica"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
+)
+
+const (
+	instanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
+	serverID   = "3f0c1d52-0000-4000-8000-000000000001"
+	volumeID   = "4a0d7f3e-0000-4000-8000-000000000002"
+)
+
+const spec = `{
+  "stackId": "stack-1",
+  "topology": {"stackId": "stack-1", "stackStatus": "CREATE_COMPLETE",
+    "servers": [{"id": "` + serverID + `", "name": "storage_server", "volumeIds": ["` + volumeID + `"],
+      "connectionPoints": [{"name": "storage_server_CP", "addresses": ["10.10.0.5"]}]}],
+    "volumes": [{"resourceId": "storage_server_volume", "id": "` + volumeID + `", "sizeBytes": 1073741824}]},
+  "additionalParams": {"k8s_cluster_installation_param": {
+    "script_path": "Scripts/install_k8s_cluster.sh",
+    "master_node": {"aspect_id": "master_instance", "ssh_cp_name": "masterNode_CP1", "nic_cp_name": "masterNode_CP1",
+      "username": "ubuntu", "password": "s3cr3t", "cluster_cp_name": "masterNode_CP1"},
+    "worker_node": {"aspect_id": "worker_instance", "ssh_cp_name": "workerNode_CP2", "nic_cp_name": "workerNode_CP2"},
+    "storage_server": {"ssh_cp_name": "storage_server_CP",
+      "cinder_volume_setup_params": [{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}],
+      "nfs_server_setup_params": [{"export_dir": "/volume/nfs/pv1", "export_to": "10.10.0.0/24"}]}}}}`
+
+// eventually waits for what another goroutine brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(30 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// lockedBuffer is a log that can be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func listen(t testing.TB) *counted {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	return &counted{Listener: l}
+}
+
+// counted counts the connections that it accepts.
+type counted struct {
+	net.Listener
+	accepted atomic.Int64
+}
+
+func (l *counted) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.accepted.Add(1)
+	}
+	return c, err
+}
+
+// site is what listens for replicas at one of them.
+type site struct {
+	*replica.Server
+	blobs    *files.Blobs
+	dir, url string
+	listener *counted
+}
+
+func newSite(t testing.TB, maxBytes int64) *site {
+	t.Helper()
+	dir := t.TempDir()
+	blobs, err := files.OpenBlobs(dir, maxBytes, time.Now)
+	must(t, err)
+	return siteOf(t, dir, blobs)
+}
+
+func siteOf(t testing.TB, dir string, blobs *files.Blobs) *site {
+	t.Helper()
+	s := &site{Server: replica.NewServer(trust(t, 1), blobs, slog.New(slog.DiscardHandler)), blobs: blobs, dir: dir, listener: listen(t)}
+	s.url = "https://" + s.listener.Addr().String()
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(s.listener) }()
+	t.Cleanup(func() {
+		s.stop(t)
+		must(t, <-done)
+	})
+	return s
+}
+
+// stop cuts all connections.
+func (s *site) stop(t testing.TB) {
+	t.Helper()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	must(t, s.Shutdown(over))
+}
+
+// door is a replica that forwards all requests.
+type door struct {
+	t         testing.TB
+	forwarder *replica.Forwarder
+	limiter   *connlimit.Limiter
+	server    *http.Server
+	writer    atomic.Pointer[string]
+	url       string
+	socket    string
+}
+
+func newDoor(t testing.TB, certificate *tls.Config, writer string) *door {
+	t.Helper()
+	d := &door{t: t, limiter: &connlimit.Limiter{Limits: connlimit.LimitsFor(4096)}, socket: filepath.Join(t.TempDir(), "controller.sock")}
+	d.writer.Store(&writer)
+	client := replica.NewClient(trust(t, 1))
+	d.forwarder = replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return *d.writer.Load() }, Client: client, Log: slog.New(slog.DiscardHandler)})
+	d.server = api.NewServer(d.forwarder, slog.New(slog.DiscardHandler))
+	tcp := listen(t)
+	d.url = "https://" + tcp.Addr().String()
+	local, err := new(net.ListenConfig).Listen(t.Context(), "unix", d.socket)
+	must(t, err)
+	var serving sync.WaitGroup
+	for _, l := range []net.Listener{d.limiter.Listener(tcp, certificate), local} {
+		serving.Go(func() { _ = d.server.Serve(l) })
+	}
+	t.Cleanup(func() {
+		_ = d.server.Close()
+		serving.Wait()
+		client.Close()
+	})
+	return d
+}
+
+// world is a writer, and a door before it.
+type world struct {
+	*controllertest.Controller
+	t        testing.TB
+	log      lockedBuffer
+	site     *site
+	door     *door
+	operator string
+	client   *http.Client
+}
+
+func newWorld(t testing.TB, change func(*api.Options)) *world {
+	t.Helper()
+	w := &world{t: t}
+	w.Controller = controllertest.New(t, controllertest.Options{Now: time.Now,
+		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	w.Config.MaxFileBytes = 1 << 30
+	w.Open()
+	o := w.API()
+	o.SpreadSeconds = func() int { return 7 }
+	if change != nil {
+		change(&o)
+	}
+	handler, err := api.New(o)
+	must(t, err)
+	t.Cleanup(handler.Drain)
+	w.site = siteOf(t, w.Config.DataDirectory, w.Blobs)
+	w.site.Lead(handler)
+	certificate := w.Authority.TLSConfig()
+	certificate.NextProtos = []string{"http/1.1"}
+	w.door = newDoor(t, certificate, w.site.url)
+	token, err := w.Tokens.Create(t.Context(), wire.TokenRequest{Name: "operator", Scope: wire.ScopeOperator})
+	must(t, err)
+	w.operator = token.Secret
+	w.client = w.clientWith(nil, "")
+	return w
+}
+
+// clientWith is a client of the door that trusts the controller, with a client certificate if
+// there is one, from an address if one is given.
+func (w *world) clientWith(certificate *tls.Certificate, from string) *http.Client {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(w.Authority.RootPEM()))
+	c := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}
+	if certificate != nil {
+		c.Certificates = []tls.Certificate{*certificate}
+	}
+	dialer := new(net.Dialer)
+	if from != "" {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(from)}
+	}
+	transport := &http.Transport{TLSClientConfig: c, DialContext: dialer.DialContext}
+	w.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// local is a client on the door's unix socket.
+func (w *world) local() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", w.door.socket)
+	}, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", w.door.socket)
+	}}}
+}
+
+// answered is a response that has been read.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+	err    error
+}
+
+// call makes a request at the door; headers are "Name: value".
+func (w *world) call(client *http.Client, method, path, body string, headers ...string) answered {
+	return do(w.t.Context(), client, method, w.door.url+path, strings.NewReader(body), headers...)
+}
+
+func do(ctx context.Context, client *http.Client, method, url string, body io.Reader, headers ...string) answered {
+	r, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return answered{err: err}
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Add(name, value)
+	}
+	if r.Header.Get("Content-Type") == "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return answered{err: err}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return answered{status: response.StatusCode, header: response.Header, body: string(text), err: err}
+}
+
+func (w *world) as(token, method, path, body string, headers ...string) answered {
+	return w.call(w.client, method, path, body, append([]string{"Authorization: Bearer " + token}, headers...)...)
+}
+
+// ok is an answer that has to have this status, decoded into v.
+func ok(t testing.TB, a answered, status int, v any) {
+	t.Helper()
+	if a.status != status || a.err != nil {
+		t.Fatalf("status %d (%v), want %d: %s", a.status, a.err, status, a.body)
+	}
+	if v != nil {
+		must(t, json.Unmarshal([]byte(a.body), v))
+	}
+}
+
+// enroll makes the instance and enrolls its storage server, all through the door.
+func (w *world) enroll() *http.Client {
+	w.t.Helper()
+	ok(w.t, w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, spec), http.StatusCreated, nil)
+	var join wire.JoinToken
+	ok(w.t, w.as(w.operator, "GET", "/v1/vnf_instances/"+instanceID+"/join_token", ""), http.StatusOK, &join)
+	key := testca.NewKey()
+	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(key, nil)})
+	must(w.t, err)
+	var issued wire.IssuedCertificate
+	ok(w.t, w.as(join.Token, "POST", "/v1/enroll", string(body)), http.StatusCreated, &issued)
+	identity, err := testca.Identity(issued.Certificate, key)
+	must(w.t, err)
+	return w.clientWith(&identity, "")
+}
+
+// hold starts a poll and returns once the writer holds it; its answer comes on the channel.
+func (w *world) hold(ctx context.Context, node *http.Client, etag string) <-chan answered {
+	w.t.Helper()
+	before := w.Hub.Waiting()
+	out := make(chan answered, 1)
+	go func() {
+		out <- do(ctx, node, "GET", w.door.url+"/v1/node/config", http.NoBody, "If-None-Match: "+etag)
+	}()
+	eventually(w.t, "the poll is held", func() bool { return w.Hub.Waiting() > before })
+	return out
+}
