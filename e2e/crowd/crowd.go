@@ -44,12 +44,12 @@ type Tally struct {
 	// Dials are connections made since the last tally, Refused those that were not
 	// accepted, by the tenth of a second since 1970 in which they were.
 	Dials, Refused map[int64]int
-	// Polls are good answers to polls since the last tally, by the tenth of a second, as the
-	// agents' status files show them: once a second each.
-	Polls map[int64]int
 	// Longest is the longest time between two good answers to one agent, or since its last
-	// one, since the last tally; 0 before the first.
+	// one, since the last tally, as its status file shows them; 0 before the first.
 	Longest time.Duration
+	// Oldest is the time since the last good answer to the agent that has waited longest;
+	// nothing is known of agents that had none.
+	Oldest time.Duration
 	// Open connections now.
 	Open int
 	// Enrolled is how often an agent has enrolled since the last tally.
@@ -137,13 +137,8 @@ func (c *counter) look(agents []*agent) {
 		if err := a.look(); err != nil {
 			c.failed(err)
 		}
-		if a.contact.After(before) {
-			if !before.IsZero() {
-				a.longest = max(a.longest, a.contact.Sub(before))
-			}
-			c.mu.Lock()
-			count(&c.since.Polls, a.contact)
-			c.mu.Unlock()
+		if !before.IsZero() {
+			a.longest = max(a.longest, a.contact.Sub(before))
 		}
 	}
 }
@@ -184,18 +179,19 @@ func (c *counter) take(agents []*agent) (Tally, error) {
 			t.Connected++
 		}
 		if !a.contact.IsZero() {
-			t.Longest = max(t.Longest, a.longest, time.Since(a.contact))
+			t.Oldest = max(t.Oldest, time.Since(a.contact))
+			t.Longest = max(t.Longest, a.longest, t.Oldest)
 		}
 		a.longest = 0
 	}
 	return t, c.err
 }
 
-func count(what *map[int64]int, at time.Time) {
+func count(what *map[int64]int) {
 	if *what == nil {
 		*what = map[int64]int{}
 	}
-	(*what)[at.UnixMilli()/100]++
+	(*what)[time.Now().UnixMilli()/100]++
 }
 
 // dialed counts an attempt to connect.
@@ -203,10 +199,10 @@ func (c *counter) dialed(conn net.Conn, err error) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		count(&c.since.Refused, time.Now())
+		count(&c.since.Refused)
 		return nil
 	}
-	count(&c.since.Dials, time.Now())
+	count(&c.since.Dials)
 	c.open++
 	return &counted{Conn: conn, counter: c}
 }

@@ -75,7 +75,6 @@ func (t *Tally) Add(other Tally) {
 	add(&t.Digests, other.Digests)
 	add(&t.Dials, other.Dials)
 	add(&t.Refused, other.Refused)
-	add(&t.Polls, other.Polls)
 	add(&t.Errors, other.Errors)
 }
 
