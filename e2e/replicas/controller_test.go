@@ -3,6 +3,7 @@ package replicas
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -262,4 +263,15 @@ func (c *controller) setBinary(path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.binary = path
+}
+
+// seenRevision is that of etcd which its disk says that it has seen.
+func (c *controller) seenRevision() (int64, error) {
+	text, err := os.ReadFile(filepath.Join(c.data(), "history.json"))
+	if err != nil {
+		return 0, err
+	}
+	var seen struct{ Revision int64 }
+	err = json.Unmarshal(text, &seen)
+	return seen.Revision, err
 }

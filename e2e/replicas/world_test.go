@@ -114,14 +114,20 @@ func (w *world) openEtcd(n *network, dir string, members int, flags []string) {
 		w.members = append(w.members, h)
 		places = append(places, etcdtest.Place{Host: h.address.String(), Wrap: h.inside(), Dial: w.clients.dial})
 	}
-	w.etcd = etcdtest.OpenAt(w.t, dir, places, flags...)
-	var err error
-	w.db, err = clientv3.New(clientv3.Config{Endpoints: w.etcd.Endpoints(), Logger: zap.NewNop(), DialTimeout: 2 * time.Second,
+	w.etcd = etcdtest.OpenAt(w.t, dir, places, append(flags, "--log-level=error")...)
+	w.db = w.connect(w.etcd.Endpoints()...)
+}
+
+// connect is a client of etcd that the test itself uses, to look and to break.
+func (w *world) connect(endpoints ...string) *clientv3.Client {
+	w.t.Helper()
+	db, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop(), DialTimeout: 2 * time.Second,
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return w.clients.dial(ctx, "tcp", address)
 		})}})
 	w.must(err)
-	w.t.Cleanup(func() { _ = w.db.Close() })
+	w.t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 func (w *world) must(err error) {
@@ -336,4 +342,10 @@ func (w *world) describe(c *results.Case) {
 	}
 	c.Figure("store", "%s (%s)", store, cmp.Or(w.filesystem, "?"))
 	c.Figure("agents", "%d, controllers %d, clients %d", w.size, len(w.controllers), registerClients+permitClients)
+}
+
+// outage is how long a fault lasts that does not end by itself: longer than the writer's lease.
+func (w *world) outage() {
+	w.t.Helper()
+	sleep(w.t.Context(), 20*time.Second)
 }
