@@ -15,6 +15,7 @@ import (
 // TestFreeze stops processes for longer than they may be silent and lets them go on: they
 // learn of nothing.
 func TestFreeze(t *testing.T) {
+	longOnly(t, "freeze")
 	w := open(t, 3, 3)
 	w.phase(t, "freeze the writer", "a writer that goes on after its lease has ended neither writes nor answers what it was asked before", func(c *results.Case) {
 		w.replaced(func(frozen *controller) func() {

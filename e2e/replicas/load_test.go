@@ -53,15 +53,17 @@ func dialed(err error) bool {
 }
 
 // phase does something to the world while clients, nodes and agents use it. When fault
-// returns, all is as before. It is a case of its own, with these figures.
+// returns, all is as before. It is a case of its own; all but the first of a world are long.
 func (w *world) phase(t *testing.T, name, shows string, fault func(c *results.Case)) {
 	t.Helper()
 	outer := w.t
 	ok := t.Run(name, func(t *testing.T) {
 		w.t = t
 		c := results.Begin(t, "replicas", name, shows)
+		if w.phases++; w.phases > 1 {
+			results.LongOnly(t)
+		}
 		w.describe(c)
-		w.phases++
 		began := time.Now()
 		l := &load{w: w, phase: w.phases, instances: history{began: began, by: map[string]int{}}, volumes: history{began: began, by: map[string]int{}}}
 		l.run(c, fault)

@@ -17,6 +17,7 @@ import (
 
 // TestNoSpace fills etcd up to its quota.
 func TestNoSpace(t *testing.T) {
+	longOnly(t, "no space")
 	quota := 64 << 20
 	if results.Full() {
 		quota = 256 << 20

@@ -8,6 +8,7 @@ import (
 
 // TestPartition loses all packets between some hosts, in both directions, and tells nobody.
 func TestPartition(t *testing.T) {
+	longOnly(t, "partition")
 	w := open(t, 3, 3)
 	w.phase(t, "the writer loses etcd", "it is silent before its lease ends, and another controller takes over", func(*results.Case) {
 		w.replaced(func(c *controller) func() { return c.cut(w.members...) })

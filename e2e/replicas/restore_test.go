@@ -21,6 +21,7 @@ import (
 func TestRestore(t *testing.T) {
 	c := results.Begin(t, "replicas", "etcd is restored behind the controllers' back",
 		"every controller refuses by name; an operator begins a new epoch, and what was revoked since stays out")
+	results.LongOnly(t)
 	w := open(t, 3, 3)
 	w.describe(c)
 	l := &load{w: w, phase: 1}

@@ -14,6 +14,7 @@ const slowBy = 300 * time.Millisecond
 
 // TestSlow makes the disk of one member of etcd slow.
 func TestSlow(t *testing.T) {
+	longOnly(t, "slow")
 	if _, err := exec.LookPath("strace"); err != nil {
 		t.Fatalf("%v; `make deps` installs it", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 // TestUpgrade replaces the program of one controller after the other, the writer's last.
 func TestUpgrade(t *testing.T) {
+	longOnly(t, "upgrade")
 	const version = "v9.9.9-upgrade"
 	newer := filepath.Join(t.TempDir(), "nodehitch-controller")
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", newer,

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -55,15 +56,31 @@ const (
 	perInstance = 50
 )
 
-// agentsOf is how many agents there are.
-func agentsOf() int {
-	switch {
-	case results.Full():
-		return 2000
-	case testing.Short():
-		return 50
+// agentsVariable replaces how many agents there are.
+const agentsVariable = "NODEHITCH_AGENTS"
+
+func agentsOf(t testing.TB) int {
+	t.Helper()
+	if named := os.Getenv(agentsVariable); named != "" {
+		n, err := strconv.Atoi(named)
+		if err != nil || n < 1 {
+			t.Fatalf("%s is %q, expected a number from 1", agentsVariable, named)
+		}
+		return n
 	}
-	return 200
+	if results.Full() && !testing.Short() {
+		return 2000
+	}
+	return 50
+}
+
+// longOnly skips all cases of a test if the run has no long ones.
+func longOnly(t *testing.T, about string) {
+	t.Helper()
+	if !results.Full() {
+		results.Begin(t, "replicas", about, "all cases of "+t.Name())
+		results.LongOnly(t)
+	}
 }
 
 // open starts etcd with so many members, or none for bbolt, controllers and agents, and waits
@@ -190,7 +207,7 @@ func copyAll(from, to string) error {
 // startCrowd enrolls the agents, and waits until all are connected.
 func (w *world) startCrowd() {
 	w.t.Helper()
-	w.size = agentsOf()
+	w.size = agentsOf(w.t)
 	c := w.caller(0)
 	var members []crowd.Member
 	for from := 0; from < w.size; from += perInstance {
