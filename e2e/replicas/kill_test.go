@@ -30,7 +30,7 @@ func TestKill(t *testing.T) {
 		w.leader()
 		m.Start()
 	})
-	w.phase(t, "kill a minority of etcd", "nobody notices a member that does not lead", func(*results.Case) {
+	w.phase(t, "kill a minority of etcd", "the other two are enough; at most the writer that called it loses its term", func(*results.Case) {
 		m := w.etcd.Members[(w.leader()+1)%3]
 		m.Kill()
 		w.outage()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,9 @@ func TestNoSpace(t *testing.T) {
 		}
 		c.Figure("filled with", "%d MiB of other keys", full)
 		w.outage()
-		_, err := w.caller(97).once(func(a *client.Controller) error {
+		one := w.caller(97)
+		one.at = slices.Index(w.controllers, writer)
+		_, err := one.once(func(a *client.Controller) error {
 			return client.Done(a.PutInstance(w.t.Context(), id(9, w.phases), nil, spec(w.t, cluster(""), nil)))
 		})
 		if err == nil || !strings.Contains(err.Error(), "space is used up") {
