@@ -33,6 +33,7 @@ func TestFreeze(t *testing.T) {
 		m := w.etcd.Members[w.leader()]
 		m.Freeze()
 		w.outage()
+		w.served()
 		m.Thaw()
 	})
 	w.phase(t, "freeze a majority of etcd", "nothing is acknowledged meanwhile", func(*results.Case) {

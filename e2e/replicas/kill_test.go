@@ -28,12 +28,14 @@ func TestKill(t *testing.T) {
 		m := w.etcd.Members[w.leader()]
 		m.Kill()
 		w.leader()
+		w.served()
 		m.Start()
 	})
 	w.phase(t, "kill a minority of etcd", "the other two are enough; at most the writer that called it loses its term", func(*results.Case) {
 		m := w.etcd.Members[(w.leader()+1)%3]
 		m.Kill()
 		w.outage()
+		w.served()
 		m.Start()
 	})
 	w.phase(t, "kill a majority of etcd", "nothing is acknowledged until one is back, and what was acknowledged before is there", func(*results.Case) {

@@ -366,3 +366,11 @@ func (w *world) outage() {
 	w.t.Helper()
 	sleep(w.t.Context(), 20*time.Second)
 }
+
+// served wants a change to be acknowledged while the fault lasts.
+func (w *world) served() {
+	w.t.Helper()
+	if err := w.write(id(9, w.phases), "http://served"); err != nil {
+		w.t.Errorf("nobody acknowledges changes: %v", err)
+	}
+}
