@@ -119,7 +119,7 @@ func (c *controller) listen() {
 		c.t.Fatal(err)
 	}
 	heard := make(chan struct{})
-	c.t.Cleanup(func() { socket.Close(); <-heard })
+	c.t.Cleanup(func() { _ = socket.Close(); <-heard })
 	go func() {
 		defer close(heard)
 		buffer := make([]byte, 4096)

@@ -52,11 +52,9 @@ var permitModel = porcupine.Model{
 }
 
 func stepPermit(s permitState, m message, a answer) (bool, any) {
-	names := s.permit
+	names := m.permit
 	if m.phase == api.FormatWanted {
 		names = cmp.Or(a.permit, "?")
-	} else {
-		names = m.permit
 	}
 	if s.permit == "?" {
 		s.permit = names
@@ -123,8 +121,16 @@ func (l *load) newStorage() *storage {
 		return client.Done(a.PutInstance(w.t.Context(), instance, nil, spec(w.t, all, topology)))
 	}))
 	first := l.machine(server, w.joinToken(c, instance), 91)
-	config, err := first.Config(w.t.Context())
-	w.must(err)
+	var config *api.NodeConfig
+	loopback.Until(w.t, "the storage server has its document", func() bool {
+		for _, first.Controller = range w.trust.Urls {
+			var err error
+			if config, err = first.Config(w.t.Context()); err == nil {
+				return true
+			}
+		}
+		return false
+	})
 	if config.Storage == nil || len(config.Storage.Volumes) != volumes {
 		w.t.Fatalf("the storage server's document has other volumes than %d: %+v", volumes, config.Storage)
 	}
