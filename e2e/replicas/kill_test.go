@@ -12,7 +12,7 @@ import (
 // members of etcd.
 func TestKill(t *testing.T) {
 	w := open(t, 3, 3)
-	w.phase(t, "kill the writer", "another controller takes over when the lease has ended; systemd starts the killed one again", func(*results.Case) {
+	w.phase(t, "kill the writer", "a controller takes over when the lease has ended; systemd starts the killed one again", func(*results.Case) {
 		w.replaced(func(c *controller) func() {
 			c.signal(syscall.SIGKILL)
 			return func() {}
@@ -54,15 +54,16 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// replaced does something to the writer, waits until another one is it, and then mends what
-// was done.
+// replaced does something to the writer, waits until the next term has begun, and then mends
+// what was done. A writer that has started again may be the next one too.
 func (w *world) replaced(harm func(*controller) (mend func())) {
 	w.t.Helper()
 	old := w.writer()
+	_, before := w.term()
 	mend := harm(old)
-	loopback.Until(w.t, "another controller than "+old.name+" is the writer", func() bool {
-		now := w.holder()
-		return now != "" && now != old.name
+	loopback.Until(w.t, "the next writer's term", func() bool {
+		_, now := w.term()
+		return now > before
 	})
 	mend()
 }

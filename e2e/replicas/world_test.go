@@ -298,13 +298,19 @@ func (w *world) named(name string) *controller {
 
 // holder is what etcd says that the writer is; empty if it says nothing.
 func (w *world) holder() string {
+	name, _ := w.term()
+	return name
+}
+
+// term is the writer and the number of its term, as etcd says.
+func (w *world) term() (name string, number int64) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
 	defer cancel()
 	answer, err := w.db.Get(ctx, prefix+"/writer")
 	if err != nil || len(answer.Kvs) == 0 {
-		return ""
+		return "", 0
 	}
-	return string(answer.Kvs[0].Value)
+	return string(answer.Kvs[0].Value), answer.Kvs[0].CreateRevision
 }
 
 // leader is the number of etcd's leader among the members.
