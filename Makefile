@@ -77,6 +77,13 @@ e2e-openstack: export NODEHITCH_LAB := required
 e2e-openstack: deps build kube openstack ## The black-box cases in a real OpenStack (root)
 	$(call black-box,openstack,1,90m,-v $(OPENSTACK))
 
+.PHONY: e2e-replicas
+e2e-replicas: export NODEHITCH_SUITE := full
+e2e-replicas: export NODEHITCH_LAB := required
+e2e-replicas: export NODEHITCH_AGENTS := $(AGENTS)
+e2e-replicas: deps build-lab etcd ## Three controllers on an etcd while each part fails, AGENTS (2000); its table (root)
+	$(call black-box,replicas,1,60m,-v ./e2e/replicas)
+
 .PHONY: fuzz
 fuzz: ## Each parser of outside input under the fuzzer, FUZZTIME (60s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' agent controller shared cloudinit | while read -r file; do \

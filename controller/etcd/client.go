@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/codes"
@@ -213,9 +214,24 @@ func (c *Client) revoke(ctx context.Context, lease clientv3.LeaseID) {
 	}
 }
 
-// within makes a call that may take so long.
+// noLeaderPause is how long to wait before a call that a member without a leader has refused
+// is made again: etcd's client asks its members in turn.
+const noLeaderPause = 50 * time.Millisecond
+
+// within makes a call that may take so long. A member that the others do not reach refuses it
+// before it does anything, instead of being silent; then another member is asked.
 func within[T any](ctx context.Context, limit time.Duration, call func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), limit)
 	defer cancel()
-	return call(ctx)
+	for {
+		answer, err := call(ctx)
+		if !errors.Is(err, rpctypes.ErrNoLeader) {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(noLeaderPause):
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/crowd"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -40,9 +41,9 @@ func change(t *testing.T, c *results.Case, agents int) {
 			f.PutParams(instance, params([]string{"http://a", "http://b", "http://c"}[round]), loopback.Workers(id, i*perInstance, min(perInstance, agents-i*perInstance)))
 		}
 		put := time.Since(began)
-		f.await("every agent has it", 2*time.Minute, func(t tally) bool { return f.another(t, old) })
+		f.await("every agent has it", 2*time.Minute, func(t crowd.Tally) bool { return f.another(t, old) })
 		has := time.Since(began)
-		f.await("the controller knows that every agent has it", 10*time.Minute, func(tally) bool { return f.ready() })
+		f.await("the controller knows that every agent has it", 10*time.Minute, func(crowd.Tally) bool { return f.ready() })
 		if round < rounds-1 {
 			continue
 		}
@@ -56,7 +57,7 @@ func change(t *testing.T, c *results.Case, agents int) {
 }
 
 // another says whether all agents have the same document, and not an old one.
-func (f *fleet) another(t tally, old map[string]int) bool {
+func (f *fleet) another(t crowd.Tally, old map[string]int) bool {
 	for digest, n := range t.Digests {
 		if _, known := old[digest]; known || n != f.agents {
 			return false

@@ -1,19 +1,15 @@
 package fleet
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
+	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/crowd"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
@@ -31,15 +27,9 @@ type fleet struct {
 	t         testing.TB
 	agents    int
 	instances []string
-	crowds    []*crowdProcess
+	crowds    []*crowd.Crowd
 	// seen is the tally of all crowds; what counts since the last one adds up.
-	seen tally
-}
-
-type crowdProcess struct {
-	pid    int
-	input  io.WriteCloser
-	output *bufio.Reader
+	seen crowd.Tally
 }
 
 // open starts a controller with the default cadence, which does not plan again during the
@@ -47,8 +37,8 @@ type crowdProcess struct {
 func open(t testing.TB, c *results.Case) *fleet {
 	t.Helper()
 	f := &fleet{t: t}
-	disk := f.diskDir()
-	c.Figure("controller's data", "on %s", f.filesystem(disk))
+	disk, filesystem := loopback.DiskDir(t)
+	c.Figure("controller's data", "on %s", filesystem)
 	f.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{
 		"metricsListen": loopback.FreeAddress(t),
 		"dataDirectory": filepath.Join(disk, "data"),
@@ -57,33 +47,10 @@ func open(t testing.TB, c *results.Case) *fleet {
 	return f
 }
 
-// diskDir is a folder of /var/tmp, whose content outlives a reboot (hier(7)), so that
-// it is in memory on few machines only.
-func (f *fleet) diskDir() string {
-	f.t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "nodehitch-fleet-")
-	f.must(err)
-	f.t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	return dir
-}
-
-// filesystem is the name of the one that a folder is in. One in memory is refused:
-// its fsync does nothing.
-func (f *fleet) filesystem(dir string) string {
-	f.t.Helper()
-	out, err := exec.CommandContext(f.t.Context(), "stat", "--file-system", "--format=%T", dir).Output()
-	f.must(err)
-	name := strings.TrimSpace(string(out))
-	if name == "tmpfs" || name == "ramfs" {
-		f.t.Fatalf("%s is in memory (%s), where writes cost nothing: nothing can be measured here", dir, name)
-	}
-	return name
-}
-
 // enroll makes instances for so many servers and starts their agents, all at once.
 func (f *fleet) enroll(agents int) {
 	f.t.Helper()
-	var members []member
+	var members []crowd.Member
 	for f.agents < agents {
 		instance := id(0, len(f.instances))
 		n := min(perInstance, agents-f.agents)
@@ -91,13 +58,14 @@ func (f *fleet) enroll(agents int) {
 		f.PutParams(instance, params(""), loopback.Workers(id, f.agents, n))
 		token := f.JoinToken(instance)
 		for range n {
-			members = append(members, member{ID: id(1, f.agents), Token: token})
+			members = append(members, crowd.Member{ID: id(1, f.agents), Token: token})
 			f.agents++
 		}
 	}
 	from := f.agents - len(members)
 	for chunk := range slices.Chunk(members, perCrowd) {
-		f.crowds = append(f.crowds, f.start(order{Config: f.AgentConfig(f.instances[0]), Dir: f.quickDir(), Members: chunk, From: from}))
+		f.crowds = append(f.crowds, crowd.Start(f.t, crowd.Order{
+			Config: f.AgentConfig(f.instances[0]), Dir: f.quickDir(), Members: chunk, Network: netip.MustParsePrefix("127.1.0.0/16"), From: from}))
 		from += len(chunk)
 	}
 }
@@ -113,30 +81,6 @@ func (f *fleet) quickDir() string {
 	return dir
 }
 
-// start starts a crowd; it ends with the test.
-func (f *fleet) start(o order) *crowdProcess {
-	f.t.Helper()
-	text, err := json.Marshal(o)
-	f.must(err)
-	cmd := exec.CommandContext(f.t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), asCrowd+"=1")
-	cmd.Stderr = os.Stderr
-	input, err := cmd.StdinPipe()
-	f.must(err)
-	output, err := cmd.StdoutPipe()
-	f.must(err)
-	f.must(cmd.Start())
-	f.t.Cleanup(func() {
-		input.Close()
-		if err := cmd.Wait(); err != nil && f.t.Context().Err() == nil {
-			f.t.Errorf("a crowd ended with %v", err)
-		}
-	})
-	_, err = input.Write(append(text, '\n'))
-	f.must(err)
-	return &crowdProcess{pid: cmd.Process.Pid, input: input, output: bufio.NewReader(output)}
-}
-
 func (f *fleet) must(err error) {
 	f.t.Helper()
 	if err != nil {
@@ -145,47 +89,29 @@ func (f *fleet) must(err error) {
 }
 
 // takeTally asks every crowd for its tally, and adds them up.
-func (f *fleet) takeTally() tally {
+func (f *fleet) takeTally() crowd.Tally {
 	f.t.Helper()
 	all := &f.seen
 	all.Connected, all.Open, all.Digests = 0, 0, map[string]int{}
-	for _, crowd := range f.crowds {
-		_, err := crowd.input.Write([]byte("\n"))
+	for _, each := range f.crowds {
+		t, err := each.Tally()
 		f.must(err)
-		line, err := crowd.output.ReadBytes('\n')
-		f.must(err)
-		var t tally
-		f.must(json.Unmarshal(line, &t))
-		all.Connected += t.Connected
-		all.Open += t.Open
-		add(&all.Digests, t.Digests)
-		add(&all.Dials, t.Dials)
-		add(&all.Refused, t.Refused)
-		add(&all.Errors, t.Errors)
+		all.Add(t)
 	}
 	return *all
-}
-
-func add[K comparable](to *map[K]int, from map[K]int) {
-	if *to == nil {
-		*to = map[K]int{}
-	}
-	for key, n := range from {
-		(*to)[key] += n
-	}
 }
 
 // resetTally drops what was counted until now.
 func (f *fleet) resetTally() {
 	f.takeTally()
-	f.seen = tally{}
+	f.seen = crowd.Tally{}
 }
 
 // agentsCPU is the processor time that the agents have taken.
 func (f *fleet) agentsCPU() (all time.Duration) {
 	f.t.Helper()
-	for _, crowd := range f.crowds {
-		u, err := loopback.UsageOf(crowd.pid)
+	for _, each := range f.crowds {
+		u, err := loopback.UsageOf(each.PID)
 		f.must(err)
 		all += u.CPU
 	}
@@ -193,13 +119,13 @@ func (f *fleet) agentsCPU() (all time.Duration) {
 }
 
 // await waits until the crowds are as wanted, and returns how long that took.
-func (f *fleet) await(what string, limit time.Duration, ok func(tally) bool) time.Duration {
+func (f *fleet) await(what string, limit time.Duration, ok func(crowd.Tally) bool) time.Duration {
 	f.t.Helper()
 	return f.awaitEvery(100*time.Millisecond, what, limit, ok)
 }
 
 // awaitEvery is await with other pauses.
-func (f *fleet) awaitEvery(pause time.Duration, what string, limit time.Duration, ok func(tally) bool) time.Duration {
+func (f *fleet) awaitEvery(pause time.Duration, what string, limit time.Duration, ok func(crowd.Tally) bool) time.Duration {
 	f.t.Helper()
 	began := time.Now()
 	deadline := time.After(limit)
@@ -214,7 +140,7 @@ func (f *fleet) awaitEvery(pause time.Duration, what string, limit time.Duration
 		case <-tick.C:
 		case <-deadline:
 			f.t.Fatalf("after %v still not: %s; %d of %d agents are connected, %d documents are in force; errors in their logs:\n%s",
-				limit, what, t.Connected, f.agents, len(t.Digests), errorsOf(t))
+				limit, what, t.Connected, f.agents, len(t.Digests), t.FirstErrors())
 		}
 	}
 }
@@ -222,13 +148,13 @@ func (f *fleet) awaitEvery(pause time.Duration, what string, limit time.Duration
 // connected waits until every agent is.
 func (f *fleet) connected(limit time.Duration) time.Duration {
 	f.t.Helper()
-	return f.await("every agent is connected", limit, func(t tally) bool { return t.Connected == f.agents })
+	return f.await("every agent is connected", limit, func(t crowd.Tally) bool { return t.Connected == f.agents })
 }
 
 // held waits until every agent's poll is held.
 func (f *fleet) held(limit time.Duration) {
 	f.t.Helper()
-	f.awaitEvery(time.Second, "every agent's poll is held", limit, func(tally) bool {
+	f.awaitEvery(time.Second, "every agent's poll is held", limit, func(crowd.Tally) bool {
 		return int(f.metric("nodehitch_long_polls_in_flight")) == f.agents
 	})
 }
@@ -245,7 +171,7 @@ func (f *fleet) settled(limit time.Duration) {
 		f.held(limit)
 		return
 	}
-	f.await("every agent has the connection of its poll, and no other", limit, func(t tally) bool {
+	f.await("every agent has the connection of its poll, and no other", limit, func(t crowd.Tally) bool {
 		return t.Connected == f.agents && t.Open == f.agents
 	})
 }
@@ -255,14 +181,6 @@ func (f *fleet) metric(name string) float64 {
 	all, err := f.Metrics()
 	f.must(err)
 	return all[name]
-}
-
-func errorsOf(t tally) string {
-	var b strings.Builder
-	for _, text := range slices.Sorted(maps.Keys(t.Errors))[:min(10, len(t.Errors))] {
-		fmt.Fprintf(&b, "%6d %s\n", t.Errors[text], text)
-	}
-	return b.String()
 }
 
 // peak is the most in any second: of ten tenths in a row.

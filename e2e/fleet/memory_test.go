@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/crowd"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -57,7 +58,7 @@ func TestStacks(t *testing.T) {
 	const stacks = "go_memstats_stack_inuse_bytes"
 	empty, perPoll := f.metric(stacks), 0.0
 	f.holdPolls(polls)
-	f.awaitEvery(100*time.Millisecond, "the stacks of a held poll are small", time.Minute, func(tally) bool {
+	f.awaitEvery(100*time.Millisecond, "the stacks of a held poll are small", time.Minute, func(crowd.Tally) bool {
 		perPoll = (f.metric(stacks) - empty) / polls
 		return perPoll <= most
 	})
@@ -88,7 +89,7 @@ func (f *fleet) holdPolls(polls int) {
 		})
 	}
 	enrolling.Wait()
-	f.await("all polls are held", 5*time.Minute, func(tally) bool { return int(f.metric("nodehitch_long_polls_in_flight")) == polls })
+	f.await("all polls are held", 5*time.Minute, func(crowd.Tally) bool { return int(f.metric("nodehitch_long_polls_in_flight")) == polls })
 }
 
 func (f *fleet) holdPollsOfNode(trust *api.Trust, token string, n int) error {

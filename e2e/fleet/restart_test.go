@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/enrollment"
+	"github.com/nodehitch/nodehitch/e2e/crowd"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
@@ -48,13 +49,13 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		rest := f.collected()
 		c.Figure("RSS after garbage collection", "%d MiB, %d of them pages of files, %.0f KiB per agent", rest>>20, f.Usage().Mapped>>20, float64(rest-empty)/1024/size)
 	}
-	t.Logf("errors in the agents' logs while they enrolled:\n%s", errorsOf(seen))
+	t.Logf("errors in the agents' logs while they enrolled:\n%s", seen.FirstErrors())
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		name := map[syscall.Signal]string{syscall.SIGKILL: "kill -9", syscall.SIGTERM: "SIGTERM"}[signal]
 		f.resetTally()
 		f.End(signal)
 		f.Start()
-		back := f.await("every agent is back", 5*time.Minute, func(t tally) bool {
+		back := f.await("every agent is back", 5*time.Minute, func(t crowd.Tally) bool {
 			return sum(t.Dials) >= agents && t.Connected == agents
 		})
 		f.settled(2 * time.Minute)
@@ -86,7 +87,7 @@ func (f *fleet) collected() int64 {
 	const collections = "go_gc_duration_seconds_count"
 	before := f.metric(collections)
 	least, since := f.Usage().Resident, time.Now()
-	f.await("the runtime has given memory back", 5*time.Minute, func(tally) bool {
+	f.await("the runtime has given memory back", 5*time.Minute, func(crowd.Tally) bool {
 		if now := f.Usage().Resident; now < least {
 			least, since = now, time.Now()
 		}

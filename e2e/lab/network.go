@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"os/exec"
-	"runtime"
 
-	"golang.org/x/sys/unix"
+	"github.com/nodehitch/nodehitch/e2e/netns"
 )
 
 var (
@@ -25,10 +23,7 @@ const (
 	bridge = "br0"
 	// bridgeAddress is from the locally administered range.
 	bridgeAddress = "02:00:00:00:00:01"
-	netnsDir      = "/run/netns/"
 )
-
-func netnsPath(name string) string { return netnsDir + name }
 
 func (l *Lab) netns() string { return "nodehitch-" + l.id }
 
@@ -68,13 +63,13 @@ func (l *Lab) AddAddress(_ context.Context, p netip.Prefix) error {
 // program's own. The caller starts and waits for it; Close ends it if it still runs.
 func (l *Lab) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	// Not `ip netns exec`: that remounts /sys and hides the control groups.
-	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + netnsPath(l.netns()), "--"}, argv...)...)
+	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + netns.Path(l.netns()), "--"}, argv...)...)
 }
 
 // Listen is net.Listen inside the lab's network, for servers that are part of
 // the test itself. Address must be numeric, such as "10.10.0.1:9890".
 func (l *Lab) Listen(ctx context.Context, network, address string) (net.Listener, error) {
-	return inNetns(l.netns(), func() (net.Listener, error) {
+	return netns.Do(l.netns(), func() (net.Listener, error) {
 		return new(net.ListenConfig).Listen(ctx, network, address)
 	})
 }
@@ -82,55 +77,7 @@ func (l *Lab) Listen(ctx context.Context, network, address string) (net.Listener
 // Dial is net.Dial inside the lab's network, in the shape of
 // http.Transport.DialContext. Address must be numeric.
 func (l *Lab) Dial(ctx context.Context, network, address string) (net.Conn, error) {
-	return inNetns(l.netns(), func() (net.Conn, error) {
+	return netns.Do(l.netns(), func() (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	})
-}
-
-// inNetns runs open on a thread that is in the namespace meanwhile: a socket
-// belongs for its life to the namespace in which it was made. A thread that
-// cannot go back stays locked and ends with its goroutine.
-func inNetns[T any](name string, open func() (T, error)) (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		runtime.LockOSThread()
-		var r result
-		back, err := enterNetns(name)
-		if err != nil {
-			r.err = err
-		} else {
-			r.value, r.err = open()
-			if back() == nil {
-				runtime.UnlockOSThread()
-			}
-		}
-		done <- r
-	}()
-	r := <-done
-	return r.value, r.err
-}
-
-func enterNetns(name string) (back func() error, err error) {
-	home, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return nil, err
-	}
-	ns, err := os.Open(netnsPath(name))
-	if err != nil {
-		home.Close()
-		return nil, err
-	}
-	defer ns.Close()
-	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-		home.Close()
-		return nil, fmt.Errorf("entering network namespace %s: %w", name, err)
-	}
-	return func() error {
-		defer home.Close()
-		return unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)
-	}, nil
 }

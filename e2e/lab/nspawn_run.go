@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/netns"
 )
 
 // nspawnRun is one boot of a container, from systemd-nspawn's start to its end.
@@ -158,7 +160,7 @@ func (n *nspawn) command() (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	argv = append(argv, "nsenter", "--net="+netnsPath(n.lab.netns()), "--",
+	argv = append(argv, "nsenter", "--net="+netns.Path(n.lab.netns()), "--",
 		"systemd-nspawn", "--quiet", "--boot", "--directory="+n.root(), "--machine="+machine, "--hostname="+n.spec.Name,
 		"--register=no", "--keep-unit", "--network-bridge="+bridge, "--console=read-only",
 		"--link-journal=no", "--resolv-conf=off", "--timezone=off")

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodehitch/nodehitch/e2e/netns"
 )
 
 // undo takes one thing away. A thing that is gone already is no error.
@@ -126,7 +128,7 @@ func removeGroup(path string) error {
 }
 
 func removeNetns(name string) error {
-	if _, err := os.Stat(netnsPath(name)); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(netns.Path(name)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return run("ip", "netns", "delete", name)
@@ -135,13 +137,13 @@ func removeNetns(name string) error {
 // endMembers ends what still runs in a lab's network namespace: commands that
 // a test started there and did not stop. The kernel says what is in the namespace, so no
 // other process can be among them.
-func endMembers(netns string) error {
-	if _, err := os.Stat(netnsPath(netns)); errors.Is(err, os.ErrNotExist) {
+func endMembers(ns string) error {
+	if _, err := os.Stat(netns.Path(ns)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	out, err := hostCommand("ip", "netns", "pids", netns).Output()
+	out, err := hostCommand("ip", "netns", "pids", ns).Output()
 	if err != nil {
-		return fmt.Errorf("listing the processes of network namespace %s: %w", netns, err)
+		return fmt.Errorf("listing the processes of network namespace %s: %w", ns, err)
 	}
 	var errs []error
 	for _, field := range bytes.Fields(out) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/lab/qapi"
+	"github.com/nodehitch/nodehitch/e2e/netns"
 )
 
 // vmRun is one run of QEMU, which may span several boots of the guest.
@@ -105,7 +106,7 @@ func (m *vm) launch(ctx context.Context, extra ...string) (*vmRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	argv = append(argv, "nsenter", "--net="+netnsPath(m.lab.netns()), "--", qemu)
+	argv = append(argv, "nsenter", "--net="+netns.Path(m.lab.netns()), "--", qemu)
 	argv = append(argv, "-name", m.lab.machine(m.spec.Name), "-uuid", m.spec.ServerID)
 	argv = append(append(argv, m.hardware()...), extra...)
 	// Its end is not a context's matter: it outlives the call that starts it.

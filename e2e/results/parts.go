@@ -103,6 +103,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/packaging"},
 		{Package: "./e2e/packaging", Tests: []string{"TestAWorker", "TestAnImageWithTheAgent", "TestAStorageServer", "TestAStorageServersDisk", "TestAController", "TestTackersMachine"}, System: image.Debian13},
 	},
+	{{Package: "./e2e/replicas"}},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWaves"}}},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWavesUnderSystemd"}}},
 	{{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnAgentUpgrade"}}},

@@ -3,13 +3,16 @@
 package etcdtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -33,34 +36,60 @@ type Member struct {
 	DataDir string
 
 	t       testing.TB
+	place   Place
 	argv    []string
+	wrap    []string
+	client  http.Client
 	running *process.Process
+}
+
+// Place is where a member runs. The zero value is this machine, with free ports of 127.0.0.1.
+type Place struct {
+	// Host is the address of a network namespace of the member's own; empty for 127.0.0.1.
+	Host string
+	// Wrap is put before its argv, such as [nsenter, --net=…], and Dial connects to it from
+	// where the test is.
+	Wrap []string
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func (p Place) url(t testing.TB, port string) string {
+	if p.Host == "" {
+		return "http://" + loopback.FreeAddress(t)
+	}
+	return "http://" + net.JoinHostPort(p.Host, port)
 }
 
 // Open starts an etcd with so many members and waits until all are ready. Flags are further
 // ones of etcd, such as --max-txn-ops=256.
 func Open(t testing.TB, members int, flags ...string) *Cluster {
 	t.Helper()
+	// Killing a process loses nothing; a power cut is not tested here.
+	return OpenAt(t, t.TempDir(), make([]Place, members), append(flags, "--unsafe-no-fsync")...)
+}
+
+// OpenAt is Open with a member in each place, which keep their data in dir and flush it.
+func OpenAt(t testing.TB, dir string, places []Place, flags ...string) *Cluster {
+	t.Helper()
 	binaries := find(t)
-	c, dir := &Cluster{}, t.TempDir()
+	c := &Cluster{}
 	var peers, initial []string
-	for i := range members {
-		peers = append(peers, "http://"+loopback.FreeAddress(t))
+	for i, place := range places {
+		peers = append(peers, place.url(t, "2380"))
 		initial = append(initial, fmt.Sprintf("m%d=%s", i, peers[i]))
 	}
-	for i := range members {
-		url := "http://" + loopback.FreeAddress(t)
-		m := &Member{t: t, URL: url, DataDir: filepath.Join(dir, fmt.Sprintf("m%d", i))}
+	for i, place := range places {
+		m := &Member{t: t, place: place, URL: place.url(t, "2379"), DataDir: filepath.Join(dir, fmt.Sprintf("m%d", i))}
+		m.client.Transport = &http.Transport{DialContext: place.Dial}
 		m.argv = append([]string{filepath.Join(binaries.Dir, "etcd"), fmt.Sprintf("--name=m%d", i), "--data-dir=" + m.DataDir,
-			"--unsafe-no-fsync", // killing a process loses nothing; a power cut is not tested here
-			"--log-level=warn", "--listen-client-urls=" + url, "--advertise-client-urls=" + url,
+			"--log-level=warn", "--listen-client-urls=" + m.URL, "--advertise-client-urls=" + m.URL,
 			"--listen-peer-urls=" + peers[i], "--initial-advertise-peer-urls=" + peers[i], "--initial-cluster=" + strings.Join(initial, ",")}, flags...)
 		c.Members = append(c.Members, m)
 		m.launch()
 		t.Cleanup(m.Kill)
 	}
 	for _, m := range c.Members {
-		m.waitReady()
+		m.WaitReady()
 	}
 	return c
 }
@@ -91,7 +120,8 @@ func (c *Cluster) Endpoints() (urls []string) {
 
 func (m *Member) launch() {
 	m.t.Helper()
-	cmd := exec.Command(m.argv[0], m.argv[1:]...) //nolint:noctx // the test ends it
+	argv := slices.Concat(m.place.Wrap, m.wrap, m.argv)
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:noctx // the test ends it
 	cmd.Stderr = &output{t: m.t}
 	var err error
 	if m.running, err = process.Start(cmd); err != nil {
@@ -107,7 +137,8 @@ func (o *output) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (m *Member) waitReady() {
+// WaitReady waits until it serves.
+func (m *Member) WaitReady() {
 	m.t.Helper()
 	loopback.Until(m.t, "etcd is ready", func() bool {
 		select {
@@ -115,7 +146,7 @@ func (m *Member) waitReady() {
 			m.t.Fatalf("etcd ended before it was ready: %v", m.running.How())
 		default:
 		}
-		answer, err := http.Get(m.URL + "/readyz") //nolint:noctx // Until ends it
+		answer, err := m.client.Get(m.URL + "/readyz") //nolint:noctx // Until ends it
 		if err != nil {
 			return false
 		}
@@ -128,7 +159,16 @@ func (m *Member) waitReady() {
 func (m *Member) Start() {
 	m.t.Helper()
 	m.launch()
-	m.waitReady()
+	m.WaitReady()
+}
+
+// StartUnder is Start under another program, such as strace, until the next Kill. It does not
+// wait.
+func (m *Member) StartUnder(argv ...string) {
+	m.t.Helper()
+	m.wrap = argv
+	m.launch()
+	m.wrap = nil
 }
 
 // Kill ends it between two instructions. It need not run.

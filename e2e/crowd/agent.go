@@ -1,4 +1,4 @@
-package fleet
+package crowd
 
 import (
 	"context"
@@ -30,10 +30,14 @@ type agent struct {
 	statusFile string
 	read       os.FileInfo
 	answered   bool
+	// contact is when the controller has answered last, by that file; longest is the longest
+	// time between two answers since the last tally.
+	contact time.Time
+	longest time.Duration
 }
 
 // newAgent prepares an agent that calls from an address of its own, as machines do.
-func newAgent(o order, m member, c *counter, number int) (*agent, error) {
+func newAgent(o Order, m Member, c *counter, number int) (*agent, error) {
 	root := filepath.Join(o.Dir, m.ID)
 	cloudInit := filepath.Join(root, "run/cloud-init/instance-data.json")
 	if err := os.MkdirAll(filepath.Dir(cloudInit), 0o755); err != nil {
@@ -48,9 +52,9 @@ func newAgent(o order, m member, c *counter, number int) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := o.From + number
+	n, own := o.From+number, o.Network.Addr().As4()
 	dialer := &net.Dialer{Timeout: 10 * time.Second,
-		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n/250), byte(1+n%250))}}
+		LocalAddr: &net.TCPAddr{IP: net.IPv4(own[0], own[1], byte(n/250), byte(1+n%250))}}
 	a := &agent{counter: c, statusFile: filepath.Join(root, "status.json")}
 	a.daemon = daemon.New(daemon.Options{
 		Config: &cfg, State: directory, Machine: identity.At(root, "http://127.0.0.1:9/"),
@@ -82,34 +86,42 @@ func (a *agent) Plan(_ context.Context, doc *api.NodeConfig) (converge.Plan, err
 	return converge.Plan{Reason: api.ReasonRemoved}, nil
 }
 
-// connected says whether the controller has answered the agent's last call. There are
-// thousands of agents, so a status file is only read when there is another.
-func (a *agent) connected() (bool, error) {
+// look reads the status file if there is another one: there are thousands of agents.
+func (a *agent) look() error {
 	now, err := os.Stat(a.statusFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
+		return nil
 	case err != nil:
-		return false, err
+		return err
 	case os.SameFile(a.read, now) && a.read.ModTime().Equal(now.ModTime()):
-		return a.answered, nil
+		return nil
 	}
 	s, err := status.Load(a.statusFile)
+	if err != nil {
+		return err
+	}
 	a.read, a.answered = now, s.Controller.Connected
-	return a.answered, err
+	if s.Controller.LastContact != nil {
+		a.contact = *s.Controller.LastContact
+	}
+	return nil
 }
 
-// logHandler counts the errors in the daemon's log.
+// logHandler counts errors and enrollments in the daemon's log.
 type logHandler struct{ a *agent }
 
-func (h logHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (h logHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 func (h logHandler) WithAttrs([]slog.Attr) slog.Handler               { return h }
 func (h logHandler) WithGroup(string) slog.Handler                    { return h }
 
 func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(attr slog.Attr) bool {
-		if attr.Key == "error" {
+		switch {
+		case attr.Key == "error" && r.Level >= slog.LevelWarn:
 			h.a.countError(fmt.Sprintf("%s: %s", r.Message, attr.Value))
+		case attr.Key == "event" && attr.Value.String() == api.EventNodeEnrolled:
+			h.a.countEnrollment()
 		}
 		return true
 	})
@@ -123,4 +135,10 @@ func (a *agent) countError(text string) {
 		a.counter.since.Errors = map[string]int{}
 	}
 	a.counter.since.Errors[text]++
+}
+
+func (a *agent) countEnrollment() {
+	a.counter.mu.Lock()
+	defer a.counter.mu.Unlock()
+	a.counter.since.Enrolled++
 }

@@ -1,0 +1,69 @@
+package replicas
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// TestKill kills processes between two instructions: the writer, and one or two of three
+// members of etcd.
+func TestKill(t *testing.T) {
+	w := open(t, 3, 3)
+	w.phase(t, "kill the writer", "a controller takes over when the lease has ended; systemd starts the killed one again", func(*results.Case) {
+		w.replaced(func(c *controller) func() {
+			c.signal(syscall.SIGKILL)
+			return func() {}
+		})
+	})
+	w.phase(t, "stop the writer", "a writer that is stopped gives its lease back, and another controller takes over at once", func(*results.Case) {
+		w.replaced(func(c *controller) func() {
+			c.stop()
+			return c.start
+		})
+	})
+	w.phase(t, "kill etcd's leader", "the other two members elect another", func(*results.Case) {
+		m := w.etcd.Members[w.leader()]
+		m.Kill()
+		w.leader()
+		w.served()
+		m.Start()
+	})
+	w.phase(t, "kill a minority of etcd", "the other two are enough; at most the writer that called it loses its term", func(*results.Case) {
+		m := w.etcd.Members[(w.leader()+1)%3]
+		m.Kill()
+		w.outage()
+		w.served()
+		m.Start()
+	})
+	w.phase(t, "kill a majority of etcd", "nothing is acknowledged until one is back, and what was acknowledged before is there", func(*results.Case) {
+		leader := w.leader()
+		gone := []int{leader, (leader + 1) % 3}
+		for _, i := range gone {
+			w.etcd.Members[i].Kill()
+		}
+		w.outage()
+		for _, i := range gone {
+			w.etcd.Members[i].StartUnder() // it is ready with the other one
+		}
+		for _, i := range gone {
+			w.etcd.Members[i].WaitReady()
+		}
+	})
+}
+
+// replaced does something to the writer, waits until the next term has begun, and then mends
+// what was done. A writer that has started again may be the next one too.
+func (w *world) replaced(harm func(*controller) (mend func())) {
+	w.t.Helper()
+	old := w.writer()
+	_, before := w.term()
+	mend := harm(old)
+	loopback.Until(w.t, "the next writer's term", func() bool {
+		_, now := w.term()
+		return now > before
+	})
+	mend()
+}
