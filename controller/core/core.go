@@ -131,9 +131,12 @@ func (c *Core) tie(o Options) error {
 	if err != nil {
 		return err
 	}
-	c.Authority, err = pki.Load(pki.Options{Dir: filepath.Join(o.Config.DataDirectory, "pki"), Names: certificateNames(o.Config.Names), RootExists: instances > 0,
-		Now: o.Now, Log: o.Log})
-	if err != nil {
+	authority := pki.Options{Dir: filepath.Join(o.Config.DataDirectory, "pki"), Names: certificateNames(o.Config.Names), RootExists: instances > 0,
+		Now: o.Now, Log: o.Log}
+	if c.Store.Shared() {
+		authority.Store = c.Store
+	}
+	if c.Authority, err = pki.Load(authority); err != nil {
 		return err
 	}
 	if c.Blobs, err = c.blobs(); err != nil {

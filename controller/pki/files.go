@@ -1,7 +1,6 @@
 package pki
 
 import (
-	"cmp"
 	"crypto"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
@@ -21,10 +19,6 @@ const (
 	pemCertificate = "CERTIFICATE"
 	pemPrivateKey  = "PRIVATE KEY"
 	pemRequest     = "CERTIFICATE REQUEST"
-
-	rootFile           = "root.pem"
-	serverFile         = "server.pem"
-	intermediatePrefix = "intermediate-"
 )
 
 // pair is a certificate, its key (nil when it is not here) and its issuer (nil for
@@ -43,12 +37,13 @@ func (p *pair) tls() *tls.Certificate {
 	}
 }
 
-func (p *pair) write(path string) error {
+// encode is the content of the pair's file.
+func (p *pair) encode() ([]byte, error) {
 	var content []byte
 	if p.key != nil {
 		der, err := x509.MarshalPKCS8PrivateKey(p.key)
 		if err != nil {
-			return fmt.Errorf("writing %s: %w", path, err)
+			return nil, err
 		}
 		content = pem.EncodeToMemory(&pem.Block{Type: pemPrivateKey, Bytes: der})
 	}
@@ -56,6 +51,14 @@ func (p *pair) write(path string) error {
 		if cert != nil {
 			content = append(content, pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: cert.Raw})...)
 		}
+	}
+	return content, nil
+}
+
+func (p *pair) write(path string) error {
+	content, err := p.encode()
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return durable.Write(path, content, 0o600)
 }
@@ -129,15 +132,50 @@ func HasRoot(dir string) (bool, error) {
 	return err == nil, err
 }
 
-// requireRoot refuses before anything is made: an operator puts the directory back
-// as a whole.
-func requireRoot(dir string) error {
-	found, err := HasRoot(dir)
+// directory is the storage of a controller alone: one file for each pair.
+type directory string
+
+func (d directory) path(name string) string { return filepath.Join(string(d), name) }
+
+func (d directory) requireRoot() error {
+	found, err := HasRoot(string(d))
 	if err == nil && !found {
 		err = fmt.Errorf("%s is missing, and the state has instances, whose agents trust no other root: put %s back from your copy (docs/backup.md); nothing has been changed",
-			filepath.Join(dir, rootFile), dir)
+			d.path(rootFile), string(d))
 	}
 	return err
+}
+
+// read returns what there is. Which intermediates exist is which files exist.
+func (d directory) read() (found pairs, err error) {
+	if found.root, err = optional(readPair(d.path(rootFile))); err != nil {
+		return found, err
+	}
+	entries, err := os.ReadDir(string(d))
+	if err != nil {
+		return found, err
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), intermediatePrefix) || filepath.Ext(entry.Name()) != ".pem" {
+			continue
+		}
+		p, err := readPair(d.path(entry.Name()))
+		if err != nil {
+			return found, err
+		}
+		found.intermediates = append(found.intermediates, p)
+	}
+	found.sort()
+	return found, found.check("the directory")
+}
+
+func (d directory) write(name string, p *pair) error { return p.write(d.path(name)) }
+
+func (d directory) remove(name string) error {
+	if err := os.Remove(d.path(name)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 func prepareDir(dir string) error {
@@ -154,59 +192,9 @@ func prepareDir(dir string) error {
 	return nil
 }
 
-// load reads what there is. Which intermediates exist is which files exist.
-func (a *Authority) load() error {
-	var err error
-	if a.root, err = optional(readPair(filepath.Join(a.dir, rootFile))); err != nil {
-		return err
-	}
-	if a.server, err = optional(readPair(filepath.Join(a.dir, serverFile))); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(a.dir)
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), intermediatePrefix) || filepath.Ext(entry.Name()) != ".pem" {
-			continue
-		}
-		p, err := readPair(filepath.Join(a.dir, entry.Name()))
-		if err != nil {
-			return err
-		}
-		a.intermediates = append(a.intermediates, p)
-	}
-	slices.SortFunc(a.intermediates, func(x, y *pair) int {
-		return cmp.Or(x.cert.NotBefore.Compare(y.cert.NotBefore), x.cert.NotAfter.Compare(y.cert.NotAfter))
-	})
-	return a.checkLoaded()
-}
-
-// checkLoaded refuses a directory whose parts do not belong together: a new root
-// would lock out every agent that pins the old one.
-func (a *Authority) checkLoaded() error {
-	if a.root == nil {
-		if len(a.intermediates) > 0 || a.server != nil {
-			return fmt.Errorf("%s is missing and certificates under it exist: restore it; every agent pins it, so it cannot be replaced", rootFile)
-		}
-		return nil
-	}
-	for _, p := range a.intermediates {
-		if err := p.cert.CheckSignatureFrom(a.root.cert); err != nil {
-			return fmt.Errorf("%s was not signed by %s: restore the directory as a whole: %w", intermediateFile(p.cert), rootFile, err)
-		}
-	}
-	return nil
-}
-
 func optional(p *pair, err error) (*pair, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	return p, err
-}
-
-func intermediateFile(cert *x509.Certificate) string {
-	return intermediatePrefix + serialText(cert.SerialNumber) + ".pem"
 }

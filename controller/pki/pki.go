@@ -12,10 +12,13 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/nodehitch/nodehitch/controller/store"
 )
 
 // How long certificates last, and when they are replaced.
@@ -42,6 +45,12 @@ type Options struct {
 	// Dir holds one file for each certificate with its key, and nothing else. It
 	// is made (0700) when it is missing.
 	Dir string
+	// Store has the root and the intermediates if controllers share it; Dir then holds only
+	// the server certificate, which is this controller's own. Nil: Dir holds all.
+	Store *store.Store
+	// ReadOnly: another controller makes, rotates and deletes what is in Store. This one fails
+	// to load before it is there.
+	ReadOnly bool
 	// Names are the DNS names and IP addresses by which agents and users reach the
 	// listener; the server certificate carries exactly these.
 	Names []string
@@ -56,27 +65,35 @@ type Options struct {
 
 // Authority signs and verifies. It is safe for concurrent use.
 type Authority struct {
-	dir   string
-	names []string
-	now   func() time.Time
-	log   *slog.Logger
+	own      directory // has the server certificate
+	kept     storage   // has the others
+	place    string    // that of kept, for errors
+	readOnly bool
+	names    []string
+	now      func() time.Time
+	log      *slog.Logger
 
-	rotation sync.Mutex // one rotation at a time
+	rotation sync.Mutex // one rotation or reload at a time
 	mu       sync.RWMutex
-	root     *pair
-	// intermediates, the newest last; all but the last have no key any more.
-	intermediates []*pair
-	server        *pair
+	pairs    // the root never changes
+	server   *pair
 	// What VerifyNode trusts: the certificates above, made into pools once.
 	rootPool, intermediatePool *x509.CertPool
 	// verified is what has been verified with these pools.
 	verified *verified
 }
 
-// Load reads the authority from its directory, makes what is missing and rotates
-// what is due. It refuses files that others can read, and never replaces a root.
+// Load reads the authority, makes what is missing and rotates what is due. It refuses files
+// that others can read, and never replaces a root.
 func Load(o Options) (*Authority, error) {
-	a := &Authority{dir: o.Dir, names: o.Names, now: o.Now, log: o.Log}
+	if o.Store != nil {
+		return load(o, records{o.Store}, inRecords)
+	}
+	return load(o, directory(o.Dir), o.Dir)
+}
+
+func load(o Options, kept storage, place string) (*Authority, error) {
+	a := &Authority{own: directory(o.Dir), kept: kept, place: place, readOnly: o.ReadOnly, names: o.Names, now: o.Now, log: o.Log}
 	if a.now == nil {
 		a.now = time.Now
 	}
@@ -87,20 +104,61 @@ func Load(o Options) (*Authority, error) {
 		return nil, err
 	}
 	if o.RootExists {
-		if err := requireRoot(a.dir); err != nil {
+		if err := a.kept.requireRoot(); err != nil {
 			return nil, err
 		}
 	}
-	if err := prepareDir(a.dir); err != nil {
+	if err := prepareDir(o.Dir); err != nil {
 		return nil, err
 	}
-	if err := a.load(); err != nil {
-		return nil, fmt.Errorf("loading the certificate authority from %s: %w", a.dir, err)
+	if err := a.read(); err != nil {
+		return nil, fmt.Errorf("loading the certificate authority from %s: %w", a.place, err)
 	}
 	if err := a.Rotate(); err != nil {
-		return nil, fmt.Errorf("starting the certificate authority in %s: %w", a.dir, err)
+		return nil, fmt.Errorf("starting the certificate authority in %s: %w", a.place, err)
 	}
 	return a, nil
+}
+
+func (a *Authority) read() (err error) {
+	if a.server, err = optional(readPair(a.own.path(serverFile))); err != nil {
+		return err
+	}
+	if a.pairs, err = a.kept.read(); err != nil {
+		return err
+	}
+	if a.root == nil && a.server != nil {
+		return errRootMissing
+	}
+	if !a.readOnly {
+		return nil
+	}
+	if a.root == nil || len(a.intermediates) == 0 {
+		return errors.New("it is not complete yet: the controller that is the writer makes it at its first start")
+	}
+	a.set(func() {})
+	return nil
+}
+
+// Reload takes over what another controller has changed in Store: to be called when the
+// records of the authority have changed, before anything that was written later is answered
+// from. If it fails, the present certificates stay in use.
+func (a *Authority) Reload() error {
+	a.rotation.Lock()
+	defer a.rotation.Unlock()
+	found, err := a.kept.read()
+	switch {
+	case err != nil:
+	case !a.sameRoot(found):
+		err = errors.New("the root is not the one with which this controller was started: start it again")
+	case len(found.intermediates) == 0:
+		err = errors.New("there is no intermediate")
+	}
+	if err != nil {
+		return fmt.Errorf("loading the certificate authority again from %s: %w", a.place, err)
+	}
+	a.set(func() { a.intermediates = found.intermediates })
+	return a.ensureServer(a.now())
 }
 
 // RootPEM is the root certificate.
@@ -175,6 +233,3 @@ func (a *Authority) Run(ctx context.Context) {
 		}
 	}
 }
-
-// issuer is the newest intermediate.
-func (a *Authority) issuer() *pair { return a.intermediates[len(a.intermediates)-1] }

@@ -4,19 +4,21 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 )
 
 // Rotate makes what is missing and replaces what is due: the intermediate at half
 // of its life, the server certificate at two thirds or when the names changed. The
-// root is made once and never replaced.
+// root is made once and never replaced. A controller that only reads has only its server
+// certificate to replace.
 func (a *Authority) Rotate() error {
 	a.rotation.Lock()
 	defer a.rotation.Unlock()
 	now := a.now()
+	if a.readOnly {
+		return a.ensureServer(now)
+	}
 	for _, step := range []func(time.Time) error{a.ensureRoot, a.ensureIntermediate, a.ensureServer, a.forgetIntermediates} {
 		if err := step(now); err != nil {
 			return err
@@ -46,7 +48,7 @@ func (a *Authority) ensureRoot(now time.Time) error {
 		return err
 	}
 	p.issuer = nil
-	if err := p.write(filepath.Join(a.dir, rootFile)); err != nil {
+	if err := a.kept.write(rootFile, p); err != nil {
 		return err
 	}
 	a.set(func() { a.root = p })
@@ -72,7 +74,7 @@ func (a *Authority) ensureIntermediate(now time.Time) error {
 		return err
 	}
 	p.issuer = nil
-	if err := p.write(filepath.Join(a.dir, intermediateFile(p.cert))); err != nil {
+	if err := a.kept.write(intermediateFile(p.cert), p); err != nil {
 		return err
 	}
 	a.set(func() { a.intermediates = append(slices.Clone(a.intermediates), p) })
@@ -113,7 +115,7 @@ func (a *Authority) ensureServer(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := p.write(filepath.Join(a.dir, serverFile)); err != nil {
+	if err := a.own.write(serverFile, p); err != nil {
 		return err
 	}
 	a.set(func() { a.server = p })
@@ -150,17 +152,17 @@ func (a *Authority) serverGood(now time.Time) bool {
 func (a *Authority) forgetIntermediates(now time.Time) error {
 	var keep []*pair
 	for i, p := range a.intermediates {
-		path := filepath.Join(a.dir, intermediateFile(p.cert))
+		name := intermediateFile(p.cert)
 		switch newest := i == len(a.intermediates)-1; {
 		case newest:
 		case now.After(p.cert.NotAfter.Add(RenewalGrace + NodeLife)):
-			if err := os.Remove(path); err != nil {
+			if err := a.kept.remove(name); err != nil {
 				return fmt.Errorf("removing an intermediate that has ended: %w", err)
 			}
 			continue
 		case p.key != nil:
 			p = &pair{cert: p.cert}
-			if err := p.write(path); err != nil {
+			if err := a.kept.write(name, p); err != nil {
 				return err
 			}
 		}

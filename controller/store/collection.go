@@ -188,6 +188,12 @@ func (t *Tx) Files() Collection[File] { return of[File](t, bucketFiles) }
 // Tokens of the northbound API by token id.
 func (t *Tx) Tokens() Collection[Token] { return of[Token](t, bucketTokens) }
 
+// Authority is the root and the intermediates of the certificate authority, by the names that
+// their files have. It is empty if the store is not shared: they are files then.
+func (t *Tx) Authority() Collection[AuthorityPair] {
+	return of[AuthorityPair](t, bucketAuthority)
+}
+
 func of[T any](t *Tx, bucket string) Collection[T] {
 	return Collection[T]{name: bucket, tx: t}
 }

@@ -267,3 +267,9 @@ type Token struct {
 	// over, so that an older backup does not bring the token back.
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 }
+
+// AuthorityPair is a certificate of the certificate authority with its private key.
+type AuthorityPair struct {
+	// PEM is what the file of the pair would hold.
+	PEM Sealed `json:"pem"`
+}

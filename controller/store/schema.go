@@ -19,6 +19,7 @@ const firstSchema = 1
 // is: the backup before the step lists the package files by that.
 var migrations = []func(writer) error{
 	func(w writer) error { w.create(bucketEvents); return nil },
+	func(w writer) error { w.create(bucketAuthority); return nil },
 }
 
 // The buckets of the records. Their names are on disk.
@@ -32,9 +33,10 @@ const (
 	bucketFiles      = "files"
 	bucketTokens     = "tokens"
 	bucketEvents     = "events"
+	bucketAuthority  = "authority"
 )
 
-var recordBuckets = []string{bucketInstances, bucketDesired, bucketNodes, bucketVolumes, bucketOperations, bucketFiles, bucketTokens, bucketEvents}
+var recordBuckets = []string{bucketInstances, bucketDesired, bucketNodes, bucketVolumes, bucketOperations, bucketFiles, bucketTokens, bucketEvents, bucketAuthority}
 
 // The keys of the meta bucket.
 const (

@@ -19,42 +19,50 @@ func withNode(t *testing.T) place {
 	return p
 }
 
-// A newer controller's store, and those of builds before the first release, whose versions
-// went up to 3 and whose checksum had another key.
 func TestAStoreOfANewerSchemaIsRefusedUnchanged(t *testing.T) {
-	for name, put := range map[string]func(meta, writer) error{
-		"newer": func(m meta, w writer) error {
-			m.schema = Schema() + 1
-			return m.put(w)
-		},
-		"of before a release": func(m meta, w writer) error {
-			m.schema = 3
+	p := withNode(t)
+	refusedUnchanged(t, p, func(m meta, w writer) error {
+		m.schema = Schema() + 1
+		return m.put(w)
+	}, func(err error) {
+		var newer *SchemaError
+		if !errors.As(err, &newer) || newer.Found <= Schema() {
+			t.Errorf("%v is no *SchemaError of a newer schema", err)
+		}
+		wantError(t, err, p.file(), "its schema is version ", fmt.Sprintf("reads versions up to %d", Schema()), "run the controller that wrote it", "restore a backup")
+	})
+}
+
+// The versions of builds before the first release went up to 3, and their checksum had
+// another key.
+func TestAStoreOfBeforeTheFirstReleaseIsRefusedUnchanged(t *testing.T) {
+	for schema := 1; schema <= 3; schema++ {
+		p := withNode(t)
+		refusedUnchanged(t, p, func(m meta, w writer) error {
+			m.schema = schema
 			defer w.delete(bucketMeta, metaChecksum)
 			return m.put(w)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := withNode(t)
-			s := p.open(t)
-			m, err := s.readMeta()
-			if err == nil {
-				err = s.engine.update(func(w writer) error { return put(m, w) })
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			shut(t, s)
-			before := read(t, p.file())
-			_, err = Open(p.options())
-			var newer *SchemaError
-			if !errors.As(err, &newer) || newer.Found <= Schema() {
-				t.Errorf("%v is no *SchemaError of a newer schema", err)
-			}
-			wantError(t, err, p.file(), "its schema is version ", fmt.Sprintf("reads versions up to %d", Schema()), "run the controller that wrote it", "restore a backup")
-			if !bytes.Equal(before, read(t, p.file())) {
-				t.Error("the refused store was changed")
-			}
-		})
+		}, func(err error) { wantError(t, err, p.file(), metaChecksum, "restore a backup") })
+	}
+}
+
+// refusedUnchanged opens a store whose metadata were changed.
+func refusedUnchanged(t *testing.T, p place, change func(meta, writer) error, want func(error)) {
+	t.Helper()
+	s := p.open(t)
+	m, err := s.readMeta()
+	if err == nil {
+		err = s.engine.update(func(w writer) error { return change(m, w) })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	shut(t, s)
+	before := read(t, p.file())
+	_, err = Open(p.options())
+	want(err)
+	if !bytes.Equal(before, read(t, p.file())) {
+		t.Error("the refused store was changed")
 	}
 }
 

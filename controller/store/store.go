@@ -141,7 +141,7 @@ func (s *Store) start(o Options) error {
 			return err
 		}
 	}
-	if s.path == "" {
+	if s.Shared() {
 		return nil
 	}
 	return durable.Directory(filepath.Dir(s.path))
@@ -157,6 +157,9 @@ func (s *Store) Close() error { return s.engine.close() }
 
 // Path is the database file, "" if it is shared.
 func (s *Store) Path() string { return s.path }
+
+// Shared reports whether several controllers share the database.
+func (s *Store) Shared() bool { return s.path == "" }
 
 // Schema is that of the file: an older one than this controller's only in BeforeMigration.
 func (s *Store) Schema() int { return s.schema }
