@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"syscall"
@@ -50,12 +51,15 @@ type Copy struct {
 
 // Take makes a copy of the state. It is quick: package files are not copied, only
 // kept from being removed.
-func (s *Service) Take(context.Context) (*Copy, error) {
+func (s *Service) Take(context.Context) (*Copy, error) { return s.take(false) }
+
+// take is Take. If lenient, package files that are not here are left out.
+func (s *Service) take(lenient bool) (*Copy, error) {
 	c := &Copy{service: s, release: func() {}, manifest: archive.Manifest{
 		Format: archive.Format, ControllerVersion: s.Version, Schema: s.Store.Schema(),
 		KeyID: s.Store.KeyID(), Epoch: s.Store.Epoch(), TakenAt: s.Now().UTC(), Excluded: s.Excluded,
 	}}
-	if err := c.fill(); err != nil {
+	if err := c.fill(lenient); err != nil {
 		return nil, errors.Join(explain(fmt.Errorf("taking a backup: %w", err)), c.Close())
 	}
 	return c, nil
@@ -71,7 +75,7 @@ func explain(err error) error {
 		"the controller's disk is full: a backup needs room for a copy of the records; free space under its data directory, then try again"), err)
 }
 
-func (c *Copy) fill() (err error) {
+func (c *Copy) fill(lenient bool) (err error) {
 	if c.records, err = nameless(c.service.Directory); err != nil {
 		return err
 	}
@@ -86,6 +90,9 @@ func (c *Copy) fill() (err error) {
 	}
 	for _, digest := range digests {
 		size, err := c.service.Blobs.Size(digest)
+		if lenient && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("the package file with the SHA-256 %s: %w; upload it again, or delete its instance", digest, err)
 		}

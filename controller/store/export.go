@@ -30,6 +30,9 @@ type line struct {
 // maxLine bounds what a reader of lines holds in memory.
 const maxLine = 32 << 20
 
+// ErrNotRecords says that lines are not those of an Export.
+var ErrNotRecords = errors.New("the line is not a record")
+
 // importBytes bounds what Import holds in memory besides a line.
 const importBytes = 1 << 20
 
@@ -66,6 +69,9 @@ func exportBucket(out *bufio.Writer, all reader, bucket string) (err error) {
 		return err
 	}
 	for key, value := range all.scan(bucket, "") {
+		if isMoved(bucket, key) {
+			continue // that is of this file, and not of the state
+		}
 		next, err := lineOf(bucket, key, value)
 		if err != nil {
 			return err
@@ -121,7 +127,7 @@ func writeLine(out *bufio.Writer, l line) error {
 func (l line) value() ([]byte, error) {
 	switch {
 	case (l.JSON == nil) == (l.Base64 == nil):
-		return nil, errors.New("it has not one value")
+		return nil, fmt.Errorf("%w: it has not one value", ErrNotRecords)
 	case l.JSON != nil:
 		return summed(l.Bucket, l.Key, l.JSON), nil
 	}
@@ -130,6 +136,7 @@ func (l line) value() ([]byte, error) {
 
 // Import makes the file of a store of records by line. The file must not exist. An import
 // that fails leaves a file that is not a store.
+// Its error is an ErrNotRecords if the lines are not those of an Export.
 func Import(path string, lines io.Reader) (err error) {
 	if err := preparePath(path); err != nil {
 		return err
@@ -147,11 +154,14 @@ func Import(path string, lines io.Reader) (err error) {
 	batch := &importing{file: file, writes: writeSet{}}
 	for n := 1; in.Scan(); n++ {
 		if err := batch.add(in.Bytes()); err != nil {
-			return fmt.Errorf("line %d of the records: %w", n, err)
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	if err := in.Err(); err != nil {
-		return fmt.Errorf("reading the records: %w", err)
+		if errors.Is(err, bufio.ErrTooLong) {
+			err = fmt.Errorf("%w: %w", ErrNotRecords, err)
+		}
+		return err
 	}
 	return batch.write()
 }
@@ -169,13 +179,13 @@ func (i *importing) add(text []byte) error {
 	decoder.DisallowUnknownFields()
 	var next line
 	if err := decoder.Decode(&next); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrNotRecords, err)
 	}
 	switch {
 	case next.Bucket == i.last.Bucket && next.Key <= i.last.Key, next.Bucket < i.last.Bucket, next.Bucket == "", len(next.Key) > maxKey:
-		return fmt.Errorf("%.100q/%.100q cannot follow %.100q/%.100q", next.Bucket, next.Key, i.last.Bucket, i.last.Key)
+		return fmt.Errorf("%w: %.100q/%.100q cannot follow %.100q/%.100q", ErrNotRecords, next.Bucket, next.Key, i.last.Bucket, i.last.Key)
 	case next.Bucket != i.last.Bucket && next.Key != "":
-		return fmt.Errorf("the bucket %.100q begins with the key %.100q", next.Bucket, next.Key)
+		return fmt.Errorf("%w: the bucket %.100q begins with the key %.100q", ErrNotRecords, next.Bucket, next.Key)
 	}
 	i.last = line{Bucket: next.Bucket, Key: next.Key}
 	keys := i.writes.in(next.Bucket)

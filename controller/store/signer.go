@@ -87,11 +87,11 @@ type head struct {
 	// KeyID names the seal key.
 	KeyID string `json:"keyId"`
 	// Epoch is that of the state, Sequence the number of the commit.
-	Epoch    int64  `json:"epoch"`
-	Sequence int64  `json:"sequence"`
+	Epoch    int64 `json:"epoch"`
+	Sequence int64 `json:"sequence"`
 	// Unfinished is set while the records are replaced in several commits.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
-	MAC      []byte `json:"mac"`
+	MAC        []byte      `json:"mac"`
 }
 
 // parseHead reads a head without checking its MAC; the zero head stands for none.
