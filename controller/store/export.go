@@ -217,6 +217,15 @@ func (s snapshot) buckets() (names []string) {
 	return names
 }
 
+// Size is that of Tx.
+func (r *records) Size() (bytes int64) {
+	all := r.tree.Root().Iterator()
+	for key, value, more := all.Next(); more; key, value, more = all.Next() {
+		bytes += int64(len(key) + len(value))
+	}
+	return bytes
+}
+
 func (r *records) buckets() (names []string) {
 	all := r.tree.Root().Iterator()
 	for key, _, more := all.Next(); more; key, _, more = all.Next() {

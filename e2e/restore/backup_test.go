@@ -80,7 +80,7 @@ func cutsAndFlips(content []byte) (list []badBackup) {
 		list = append(list, badBackup{fmt.Sprintf("cut off at %d of %d", at, len(content)),
 			func(_ *world, b []byte) []byte { return b[:at] }, "the backup was cut off"})
 	}
-	for _, name := range []string{"manifest.json", "store.db", "blobs/", "checksums"} {
+	for _, name := range []string{"manifest.json", "records.jsonl", "blobs/", "checksums"} {
 		list = append(list, badBackup{"one bit of " + name, func(w *world, b []byte) []byte {
 			b[contentOf(w, b, name)+3] ^= 1
 			return b
