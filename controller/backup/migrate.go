@@ -77,6 +77,9 @@ func (m *Migration) Run(ctx context.Context) (out Migrated, err error) {
 	case !to.Empty() && to.Unfinished() == nil:
 		return out, fmt.Errorf("%s holds a state already: set another `store.etcd.prefix`; nothing was changed", out.To)
 	}
+	if u := to.Unfinished(); u != nil && to.Signed() != nil {
+		return out, fmt.Errorf("another controller's migration to %s was cut off: run `nodehitch-controller %s` there, or set another `store.etcd.prefix`; nothing was changed", out.To, u.By)
+	}
 	if err := to.Lost(); err != nil && to.Empty() {
 		return out, fmt.Errorf("%s is not empty as far as this controller knows: %w", out.To, err)
 	}

@@ -34,6 +34,9 @@ const campaignLimit = 30 * time.Second
 // asideName are the directories in which replaced states are kept.
 var asideName = regexp.MustCompile(`^replaced-[0-9]{8}T[0-9]{6}Z(-[0-9]+)?$`)
 
+// asideUnread stands for such a directory if the old state could not be read.
+const asideUnread = "unread"
+
 // asideFile is the backup in such a directory.
 const asideFile = "nodehitch.tar"
 
@@ -78,6 +81,9 @@ func (r *Restore) runShared(ctx context.Context) (out Restored, err error) {
 	}
 	if err := r.placeBlobs(stage); err != nil {
 		return out, fmt.Errorf("putting the package files in place: %w; run the restore again", err)
+	}
+	if aside == "" && out.Unread != nil {
+		aside = asideUnread
 	}
 	return out, r.staged(stage, func(s *store.Store) error { return to.Fill(s, store.Unfinished{By: byRestore, Aside: aside}, nil) })
 }
@@ -142,6 +148,12 @@ var (
 func (r *Restore) keep(ctx context.Context, to *store.Replacement, cutOff *store.Unfinished, out *Restored) (aside string, err error) {
 	if cutOff != nil && cutOff.By == byRestore {
 		switch {
+		case to.Signed() != nil:
+			out.Unread = cause(to.Signed())
+			return "", nil
+		case cutOff.Aside == asideUnread:
+			out.Unread = errors.New("the restore that was cut off could not read it either")
+			return "", nil
 		case cutOff.Aside == "":
 			return "", nil
 		case !asideName.MatchString(cutOff.Aside):

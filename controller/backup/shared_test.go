@@ -513,3 +513,25 @@ func TestABackupThatIsNotWhole(t *testing.T) {
 		t.Errorf("with another key: %d commits, %v", s.commits, err)
 	}
 }
+
+// What could not be read the first time is said the second time, too.
+func TestAnUnreadableStateAndARestoreThatIsCutOff(t *testing.T) {
+	s := newSite(t)
+	file := s.take()
+	s.must(s.Store.Close())
+	_, err := s.migration().Run(t.Context())
+	s.must(err)
+	_, err = s.client().Put(t.Context(), prefix+"/v1/nodes/forged", "x")
+	s.must(err)
+	s.kill = 1
+	if done, err := s.restore(file, true); !errors.Is(err, errKilled) || done.Unread == nil {
+		t.Fatalf("it says %v, %v", done.Unread, err)
+	}
+	s.kill = never
+	done, err := s.restore(file, true)
+	s.must(err)
+	if done.Unread == nil || done.Aside != "" {
+		t.Errorf("the second time it says %+v", done)
+	}
+	s.must(s.shared().Close())
+}

@@ -117,6 +117,9 @@ func (r *Replacement) Unfinished() *Unfinished {
 	return nil
 }
 
+// Signed is an error if the records are not those that a controller with the key has left.
+func (r *Replacement) Signed() error { return r.unread }
+
 // Lost is a *HistoryError if this controller has seen more than there is, else nil.
 func (r *Replacement) Lost() error {
 	_, revision := r.shared.Term.Position()
