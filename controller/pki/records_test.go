@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func inEtcd(t testing.TB) state {
 	s.bytes = func() (all []byte) {
 		c, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
 		s.must(err)
-		defer c.Close()
+		defer func() { _ = c.Close() }()
 		found, err := c.Get(t.Context(), "\x00", clientv3.WithFromKey())
 		s.must(err)
 		for _, kv := range found.Kvs {
@@ -294,7 +295,8 @@ var errKilled = errors.New("killed")
 // more, not what follows an error either.
 func killedAt(n int, done bool, run func(stop func(int, bool) error) error) (killed bool, err error) {
 	defer func() {
-		if p := recover(); p == errKilled {
+		p := recover()
+		if fault, ok := p.(error); ok && errors.Is(fault, errKilled) {
 			killed = true
 		} else if p != nil {
 			panic(p)
@@ -326,7 +328,8 @@ func eachKill(t testing.TB, try func(n int, done bool) (killed bool)) (kills int
 
 // bench is a storage over restarts.
 type bench struct {
-	open func() (s storage, closed func())
+	// open is what a controller does that begins; it ends with the test at the latest.
+	open func(t testing.TB) (s storage, closed func())
 	// empty removes all that is in it.
 	empty func()
 }
@@ -335,7 +338,7 @@ func benches(t *testing.T, test func(t *testing.T, b bench)) {
 	t.Run("directory", func(t *testing.T) {
 		dir := directory(filepath.Join(t.TempDir(), "pki"))
 		test(t, bench{
-			open: func() (storage, func()) { return dir, func() {} },
+			open: func(testing.TB) (storage, func()) { return dir, func() {} },
 			empty: func() {
 				if err := os.RemoveAll(string(dir)); err != nil {
 					t.Fatal(err)
@@ -344,12 +347,14 @@ func benches(t *testing.T, test func(t *testing.T, b bench)) {
 		})
 	})
 	states(t, func(t *testing.T, s state) {
-		b := bench{open: func() (storage, func()) {
+		b := bench{open: func(t testing.TB) (storage, func()) {
 			at := s.open()
-			return records{at}, func() { s.must(at.Close()) }
+			closed := sync.OnceFunc(func() { s.must(at.Close()) })
+			t.Cleanup(closed)
+			return records{at}, closed
 		}}
 		b.empty = func() {
-			at, closed := b.open()
+			at, closed := b.open(t)
 			s.must(forgetAll(at.(records).store))
 			closed()
 		}
@@ -419,7 +424,7 @@ func (c killing) try(t *testing.T, b bench, n int, done bool) (killed bool, faul
 		closed()
 	}
 	r.now = r.now.Add(c.last)
-	at, closed := b.open()
+	at, closed := b.open(t)
 	killed, err := killedAt(n, done, func(stop func(int, bool) error) error {
 		_, err := load(r.benchOptions(at), &interrupted{storage: at, stop: stop}, "here")
 		return err
@@ -461,7 +466,7 @@ func (c killing) try(t *testing.T, b bench, n int, done bool) (killed bool, faul
 // on starts the replica.
 func (r *replica) on(t testing.TB, b bench) (w *world, at storage, closed func()) {
 	t.Helper()
-	at, closed = b.open()
+	at, closed = b.open(t)
 	a, err := load(r.benchOptions(at), at, "here")
 	if err != nil {
 		t.Fatal(err)
@@ -482,7 +487,7 @@ func (r *replica) benchOptions(at storage) Options {
 func TestForgettingGoesOnAfterAnError(t *testing.T) {
 	benches(t, func(t *testing.T, b bench) {
 		r := newReplica(t, "a.example")
-		at, closed := b.open()
+		at, closed := b.open(t)
 		defer closed()
 		failing := &interrupted{storage: at, stop: func(int, bool) error { return nil }}
 		a, err := load(r.benchOptions(at), failing, "here")
@@ -678,7 +683,9 @@ func TestAnAuthorityMovesIntoAStoreAndBack(t *testing.T) {
 			t.Error("another authority than in the store")
 		}
 
-		// A directory that was left behind gets what it lacks.
+		// A directory that was left behind gets what it lacks: the root's key, and what was
+		// made since.
+		s.must((&pair{cert: alone.root.cert}).write(filepath.Join(alone.dir, rootFile)))
 		s.must(CopyToStore(target, at))
 		s.must(MoveToDirectory(at, alone.dir))
 		back.dir = alone.dir
@@ -700,7 +707,7 @@ func TestAMoveIsKilled(t *testing.T) {
 	benches(t, func(t *testing.T, b bench) {
 		kills := eachKill(t, func(n int, done bool) bool {
 			b.empty()
-			at, closed := b.open()
+			at, closed := b.open(t)
 			defer closed()
 			if d, alone := at.(directory); alone {
 				if err := prepareDir(string(d)); err != nil {
