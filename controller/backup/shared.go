@@ -147,25 +147,18 @@ var (
 // for none. If a restore was cut off, it is the one that this restore has kept.
 func (r *Restore) keep(ctx context.Context, to *store.Replacement, cutOff *store.Unfinished, out *Restored) (aside string, err error) {
 	if cutOff != nil && cutOff.By == byRestore {
-		switch {
-		case to.Signed() != nil:
-			out.Unread = cause(to.Signed())
-			return "", nil
-		case cutOff.Aside == asideUnread:
-			out.Unread = errors.New("the restore that was cut off could not read it either")
-			return "", nil
-		case cutOff.Aside == "":
-			return "", nil
-		case !asideName.MatchString(cutOff.Aside):
-			return "", fmt.Errorf("the restore that was cut off has kept the old state in %.100q, which is not a name of such a directory", cutOff.Aside)
+		kept := cutOff.Aside
+		if out.Unread = unreadOf(to, kept); out.Unread != nil {
+			kept = ""
 		}
-		return cutOff.Aside, nil
+		if kept != "" && !asideName.MatchString(kept) {
+			return "", fmt.Errorf("the restore that was cut off has kept the old state in %.100q, which is not a name of such a directory", kept)
+		}
+		return kept, nil
 	}
-	old, err := to.Old()
-	if err != nil {
-		out.Unread = cause(err)
-	}
-	if old == nil {
+	var old *store.Store
+	if old, out.Unread = to.Old(); old == nil {
+		out.Unread = cause(out.Unread)
 		return "", nil
 	}
 	out.Lost = to.Lost()
@@ -177,6 +170,17 @@ func (r *Restore) keep(ctx context.Context, to *store.Replacement, cutOff *store
 		return "", fmt.Errorf("keeping a backup of the state that is replaced: %w", errors.Join(err, os.RemoveAll(path)))
 	}
 	return filepath.Base(path), errors.Join(own(r.DataDirectory, path), durable.Directory(path), durable.Directory(r.DataDirectory))
+}
+
+// unreadOf is why a restore that was cut off has kept nothing of a state that was there.
+func unreadOf(to *store.Replacement, aside string) error {
+	if err := to.Signed(); err != nil {
+		return cause(err)
+	}
+	if aside == asideUnread {
+		return errors.New("the restore that was cut off could not read it either")
+	}
+	return nil
 }
 
 func (r *Restore) writeAside(ctx context.Context, old *store.Store, directory string) (err error) {
