@@ -66,7 +66,7 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		Version:       version.Version,
 	}
-	root.AddCommand(serveCommand(), restoreCommand(), versionCommand())
+	root.AddCommand(serveCommand(), restoreCommand(), migrateCommand(), versionCommand())
 	return root
 }
 

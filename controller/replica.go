@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -34,6 +35,7 @@ type replica struct {
 	history *store.History
 	// writer is who the writer was when etcd was asked last, "" for nobody.
 	writer  atomic.Pointer[string]
+	etcd    config.Etcd
 	metrics *telemetry.Metrics
 	log     *slog.Logger
 	close   func() error
@@ -47,18 +49,14 @@ func openReplica(c config.Config, metrics *telemetry.Metrics, log *slog.Logger) 
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{metrics: metrics, log: log}
+	r := &replica{etcd: c.Store.Etcd, metrics: metrics, log: log}
 	r.close = func() error { return errors.Join(r.client.Close(), release()) }
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, release())
 		}
 	}()
-	own := filepath.Join(c.DataDirectory, backup.StoreFile)
-	switch _, err := os.Stat(own); {
-	case err == nil:
-		return nil, fmt.Errorf("there is a store of this controller alone, %s, and store.etcd is set: move the file away if its state is not needed; nothing has been changed", own)
-	case !errors.Is(err, fs.ErrNotExist):
+	if err := refuseOwnStore(c); err != nil {
 		return nil, err
 	}
 	if r.history, err = store.OpenHistory(filepath.Join(c.DataDirectory, historyFile)); err != nil {
@@ -70,6 +68,35 @@ func openReplica(c config.Config, metrics *telemetry.Metrics, log *slog.Logger) 
 	r.writer.Store(new(string))
 	metrics.Writer(false)
 	return r, nil
+}
+
+// refuseOwnStore refuses a store of this controller alone, unless its state was moved.
+func refuseOwnStore(c config.Config) error {
+	path := filepath.Join(c.DataDirectory, backup.StoreFile)
+	if missing, err := notThere(path); missing || err != nil {
+		return err
+	}
+	s, err := store.Open(store.Options{Path: path, Key: keyOf(c), BeforeMigration: func(*store.Store) error { return errors.New("its schema is an older one") }})
+	if moved := new(store.MovedError); errors.As(err, &moved) {
+		return nil
+	}
+	if err == nil {
+		err = s.Close()
+	}
+	return errors.Join(fmt.Errorf("there is a store of this controller alone, %s, and store.etcd is set: run `nodehitch-controller migrate --to etcd`, or move the file away if its state is not needed; nothing has been changed", path), err)
+}
+
+func notThere(path string) (bool, error) {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	return false, err
+}
+
+// nameOf names the store for errors, and for the mark of one whose state was moved to it.
+func nameOf(e config.Etcd) string {
+	return "etcd at " + strings.Join(e.Endpoints, ", ") + ", " + e.Prefix
 }
 
 // connectEtcd is a client of the etcd of the configuration.
@@ -144,7 +171,7 @@ func (r *replica) becomeWriter(ctx context.Context, l *listeners) (*etcd.Term, e
 // shared is the store in this term.
 func (r *replica) shared(term *etcd.Term) *store.Shared {
 	r.metrics.Writer(true)
-	return &store.Shared{Term: term, History: r.history, Name: "in etcd"}
+	return &store.Shared{Term: term, History: r.history, Name: nameOf(r.etcd)}
 }
 
 func (r *replica) see(p etcd.Position) {

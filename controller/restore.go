@@ -13,37 +13,52 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/version"
 )
 
 // restoreCommand works while no controller runs, and so not through the API: a running one
 // holds the store, and would answer agents during the restore.
 func restoreCommand() *cobra.Command {
 	var file string
-	var replace bool
+	var replace, etcdWasRestored bool
 	cmd := &cobra.Command{
-		Use:   "restore FILE",
+		Use:   "restore [FILE]",
 		Short: "Replace the state by a backup, while no controller runs",
 		Long: `Put a backup, which ` + "`hitchctl backup`" + ` made, in the place of the state. Run it on the
 controller's machine with the configuration of the controller, which must not run.
 The seal key and pki/ of the controller that made the backup have to be in their
-places: they are in no backup.
+places. They are in no backup, except that a backup of controllers that share a store
+has the CA in it. If the configuration names an etcd (` + "`store.etcd`" + `), the state goes there:
+stop all controllers that share it.
 
 All of the backup is checked before anything is changed. The state begins a new
 epoch: it lacks what was revoked, permitted and finished since the backup, so its
 nodes, API tokens and permits are not valid until you confirm them. Agents keep their
-configuration meanwhile. docs/backup.md has the steps.`,
+configuration meanwhile. docs/backup.md has the steps.
+
+With --etcd-was-restored there is no FILE. etcd was restored from one of its own backups,
+and the controllers refuse it because its history went back. The command begins a new
+epoch on what is in etcd, and changes nothing else.`,
 		Example: "  nodehitch-controller restore --config /etc/nodehitch/controller.yaml nodehitch.tar\n" +
-			"  nodehitch-controller restore --config /etc/nodehitch/controller.yaml --replace nodehitch.tar",
-		Args: cobra.ExactArgs(1),
+			"  nodehitch-controller restore --config /etc/nodehitch/controller.yaml --replace nodehitch.tar\n" +
+			"  nodehitch-controller restore --config /etc/nodehitch/controller.yaml --etcd-was-restored",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if etcdWasRestored {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		},
 	}
-	settings(cmd, &file, slices.DeleteFunc(slices.Clone(config.Settings), func(s config.Setting) bool {
-		return s.Flag != "data-directory" && s.Flag != "seal-key-file"
-	}))
-	cmd.Flags().BoolVar(&replace, "replace", false, "if there is a store already: move it aside, and take over its revocations and formats")
+	settings(cmd, &file, slices.DeleteFunc(slices.Clone(config.Settings), notForRestore))
+	cmd.Flags().BoolVar(&replace, "replace", false, "if there is a state already: move it aside, and take over its revocations and formats")
+	cmd.Flags().BoolVar(&etcdWasRestored, "etcd-was-restored", false, "restore no backup: begin a new epoch, because etcd was restored from its own")
+	cmd.MarkFlagsMutuallyExclusive("replace", "etcd-was-restored")
 	cmd.RunE = configured(&file, func(cmd *cobra.Command, c config.Loaded, args []string) error {
-		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Now: time.Now, By: fmt.Sprintf("uid %d of this machine", os.Getuid()),
-			Key: store.KeySource{File: c.SealKeyFile, Credential: c.KeyCredential}}
+		if etcdWasRestored {
+			return beginEpoch(cmd, c)
+		}
+		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Version: version.Version, Now: time.Now, By: caller(),
+			Key: keyOf(c.Config), Shared: sharingOf(c.Config)}
 		done, err := restore.Run(cmd.Context())
 		if err != nil {
 			return err
@@ -51,6 +66,29 @@ configuration meanwhile. docs/backup.md has the steps.`,
 		return tell(cmd.OutOrStdout(), done)
 	})
 	return cmd
+}
+
+// caller is who runs the command, as the events say it.
+func caller() string { return fmt.Sprintf("uid %d of this machine", os.Getuid()) }
+
+// notForRestore: the command does not need the setting.
+func notForRestore(s config.Setting) bool {
+	return s.Flag != "data-directory" && s.Flag != "seal-key-file"
+}
+
+// beginEpoch follows a restore of etcd by others.
+func beginEpoch(cmd *cobra.Command, c config.Loaded) error {
+	shared, err := requireShared(c.Config)
+	if err != nil {
+		return err
+	}
+	command := backup.WasRestored{DataDirectory: c.DataDirectory, Key: keyOf(c.Config), Shared: shared, By: caller(), Now: time.Now}
+	done, err := command.Run(cmd.Context())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Begun: the epoch %d, on the state in etcd.\n%s", done.Epoch, next(done))
+	return err
 }
 
 // warnOfRestore reminds of what a restore has left to an operator.
@@ -78,6 +116,10 @@ func tell(out io.Writer, done backup.Restored) error {
 	switch {
 	case done.Unread != nil:
 		text += fmt.Sprintf("It could not be read (%v), so nothing was carried over from it:\nrevoke again by hand what was revoked since the backup, nodes and API tokens.\n", done.Unread)
+	case done.Lost != nil:
+		text += fmt.Sprintf("Carried over from it: identities %d, permits %d, revoked tokens %d.\n"+
+			"But etcd had lost changes that this controller has seen: revoke again by hand what was revoked\nsince the backup, nodes and API tokens.\n",
+			done.Carried.Identities, done.Carried.Permits, done.Carried.Tokens)
 	case done.Aside != "":
 		text += fmt.Sprintf("Carried over from it: identities %d, permits %d, revoked tokens %d.\n", done.Carried.Identities, done.Carried.Permits, done.Carried.Tokens)
 	}
@@ -85,13 +127,17 @@ func tell(out io.Writer, done backup.Restored) error {
 		text += "There is no pki/ in the data directory. Put the pki/ of the backup's controller there before the start:\n" +
 			"its agents trust no other root.\n"
 	}
-	text += fmt.Sprintf(`Waiting for you: instances %d, API tokens %d. Agents keep what they have and ask again.
+	_, err := io.WriteString(out, text+next(done))
+	return err
+}
+
+// next is what is left to do.
+func next(done backup.Restored) string {
+	return fmt.Sprintf(`Waiting for you: instances %d, API tokens %d. Agents keep what they have and ask again.
 Start the controller; then, as root on this machine:
   hitchctl apply INSTANCE …     brings each instance up to date with its present topology
   hitchctl node revoke NODE     each node that was revoked after the backup
   hitchctl confirm --all        lets the nodes in again; shows them first
   hitchctl token confirm ID     or make new tokens
 `, done.Instances, done.Tokens)
-	_, err := io.WriteString(out, text)
-	return err
 }

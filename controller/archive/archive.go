@@ -2,8 +2,8 @@
 // reader notices any damage. It checks the format, not the content of the store.
 //
 //	manifest.json     what this is a backup of
-//	store.db          the database as of one moment
-//	blobs/<sha256>    each package file that the database names
+//	records.jsonl     the records as of one moment, by line; in format 1 store.db, a bbolt file
+//	blobs/<sha256>    each package file that the records name
 //	checksums         the SHA-256 of each entry above, as sha256sum(1) writes it,
 //	                  and a MAC over those lines under the controller's seal key
 //
@@ -18,13 +18,18 @@ import (
 	"time"
 )
 
-// Format is the version of the form.
-const Format = 1
+// Format is the version of the form that is written. FormatDatabase is that of before, which
+// is read.
+const (
+	FormatDatabase = 1
+	Format         = 2
+)
 
 // The names of the entries.
 const (
 	manifestName  = "manifest.json"
-	storeName     = "store.db"
+	databaseName  = "store.db"
+	recordsName   = "records.jsonl"
 	blobPrefix    = "blobs/"
 	checksumsName = "checksums"
 	macPrefix     = "# hmac-sha256 "
@@ -42,7 +47,7 @@ type Manifest struct {
 	// Epoch is the life of the state, TakenAt the moment that it was copied.
 	Epoch   int64     `json:"epoch"`
 	TakenAt time.Time `json:"takenAt"`
-	// StoreBytes is the size of the database, PackageFiles and PackageFileBytes how many
+	// StoreBytes is the size of the records, PackageFiles and PackageFileBytes how many
 	// package files there are and their size together.
 	StoreBytes       int64 `json:"storeBytes"`
 	PackageFiles     int   `json:"packageFiles"`
@@ -55,6 +60,14 @@ type Manifest struct {
 type Excluded struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
+}
+
+// storeName is the entry of the records.
+func (m Manifest) storeName() string {
+	if m.Format == FormatDatabase {
+		return databaseName
+	}
+	return recordsName
 }
 
 // blobName is the entry of a package file.

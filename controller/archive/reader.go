@@ -102,8 +102,8 @@ func (r *reader) readManifest() error {
 	if err := json.Unmarshal(text.Bytes(), &version); err != nil {
 		return fmt.Errorf("its manifest cannot be read: %w", err)
 	}
-	if version.Format != Format {
-		return fmt.Errorf("its format has version %d and this program reads version %d: use the program of the controller that made it, or a newer one", version.Format, Format)
+	if version.Format < FormatDatabase || version.Format > Format {
+		return fmt.Errorf("its format has version %d and this program reads versions up to %d: use the program of the controller that made it, or a newer one", version.Format, Format)
 	}
 	if err := json.Unmarshal(text.Bytes(), &r.manifest); err != nil {
 		return fmt.Errorf("its manifest cannot be read: %w", err)
@@ -116,8 +116,8 @@ func (r *reader) readStore() error {
 	if err != nil {
 		return err
 	}
-	if header.Name != storeName || header.Size != r.manifest.StoreBytes {
-		return fmt.Errorf("after the manifest comes %.100q of %d bytes: expected %s of %d", header.Name, header.Size, storeName, r.manifest.StoreBytes)
+	if header.Name != r.manifest.storeName() || header.Size != r.manifest.StoreBytes {
+		return fmt.Errorf("after the manifest comes %.100q of %d bytes: expected %s of %d", header.Name, header.Size, r.manifest.storeName(), r.manifest.StoreBytes)
 	}
 	return r.content(header, func(c io.Reader) error { return r.take.Store(header.Size, c) })
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Writer writes a backup: the store, then each blob, then Close.
+// Writer writes a backup of the present format: the records, then each blob, then Close.
 type Writer struct {
 	tar  *tar.Writer
 	time time.Time
@@ -28,8 +28,8 @@ func NewWriter(w io.Writer, m Manifest) (*Writer, error) {
 	return out, out.add(manifestName, int64(len(text)), bytes.NewReader(text))
 }
 
-// Store adds the database, of exactly this size.
-func (w *Writer) Store(size int64, content io.Reader) error { return w.add(storeName, size, content) }
+// Store adds the records, of exactly this size.
+func (w *Writer) Store(size int64, content io.Reader) error { return w.add(recordsName, size, content) }
 
 // Blob adds a package file, of exactly this size.
 func (w *Writer) Blob(sha256 string, size int64, content io.Reader) error {

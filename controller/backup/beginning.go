@@ -24,15 +24,17 @@ type beginning struct {
 	by string
 	// old is the store that is replaced, nil if there is none or it cannot be read.
 	old *store.Store
-	out *Restored
+	// after is an epoch that the new life has to exceed, besides that of old.
+	after int64
+	out   *Restored
 }
 
 // epoch is one that the new life has to exceed.
 func (b *beginning) epoch() int64 {
 	if b.old == nil {
-		return 0
+		return b.after
 	}
-	return b.old.Epoch()
+	return max(b.after, b.old.Epoch())
 }
 
 func (b *beginning) change(tx *store.Tx, epoch int64) error {

@@ -24,10 +24,7 @@ func (r *Restore) place(stage string, there bool) (aside string, err error) {
 			return "", err
 		}
 	}
-	if err := moveBlobs(filepath.Join(stage, "blobs"), filepath.Join(r.DataDirectory, "blobs")); err != nil {
-		return "", err
-	}
-	if err := own(r.DataDirectory, filepath.Join(r.DataDirectory, "blobs")); err != nil {
+	if err := r.placeBlobs(stage); err != nil {
 		return "", err
 	}
 	staged := filepath.Join(stage, StoreFile)
@@ -37,6 +34,15 @@ func (r *Restore) place(stage string, there bool) (aside string, err error) {
 		err = os.Link(staged, current) // fails if a controller was started in between
 	}
 	return aside, errors.Join(err, durable.Directory(r.DataDirectory))
+}
+
+// placeBlobs puts the staged package files beside those that are there.
+func (r *Restore) placeBlobs(stage string) error {
+	blobs := filepath.Join(r.DataDirectory, "blobs")
+	if err := moveBlobs(filepath.Join(stage, "blobs"), blobs); err != nil {
+		return err
+	}
+	return own(r.DataDirectory, blobs)
 }
 
 // setAside gives the store and its package files a second name. Those that the new

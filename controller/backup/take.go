@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"syscall"
@@ -27,7 +28,7 @@ const macPurpose = "backup"
 type Service struct {
 	Store *store.Store
 	Blobs *files.Blobs
-	// Directory has room for a second copy of the database for as long as a backup
+	// Directory has room for a copy of the records for as long as a backup
 	// takes: the client may be slow, and the store must not wait for that.
 	Directory string
 	// Version is this controller's.
@@ -43,36 +44,39 @@ type Service struct {
 type Copy struct {
 	manifest archive.Manifest
 	service  *Service
-	database *os.File
+	records  *os.File
 	blobs    []files.Blob
 	release  func()
 }
 
 // Take makes a copy of the state. It is quick: package files are not copied, only
 // kept from being removed.
-func (s *Service) Take(context.Context) (*Copy, error) {
+func (s *Service) Take(context.Context) (*Copy, error) { return s.take(false) }
+
+// take is Take. If lenient, package files that are not here are left out.
+func (s *Service) take(lenient bool) (*Copy, error) {
 	c := &Copy{service: s, release: func() {}, manifest: archive.Manifest{
 		Format: archive.Format, ControllerVersion: s.Version, Schema: s.Store.Schema(),
 		KeyID: s.Store.KeyID(), Epoch: s.Store.Epoch(), TakenAt: s.Now().UTC(), Excluded: s.Excluded,
 	}}
-	if err := c.fill(); err != nil {
+	if err := c.fill(lenient); err != nil {
 		return nil, errors.Join(explain(fmt.Errorf("taking a backup: %w", err)), c.Close())
 	}
 	return c, nil
 }
 
-// explain makes a problem of an error of the disk, which has no room for the second copy of
-// the database.
+// explain makes a problem of an error of the disk, which has no room for the copy of
+// the records.
 func explain(err error) error {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-		"the controller's disk is full: a backup needs room for a second copy of the database; free space under its data directory, then try again"), err)
+		"the controller's disk is full: a backup needs room for a copy of the records; free space under its data directory, then try again"), err)
 }
 
-func (c *Copy) fill() (err error) {
-	if c.database, err = nameless(c.service.Directory); err != nil {
+func (c *Copy) fill(lenient bool) (err error) {
+	if c.records, err = nameless(c.service.Directory); err != nil {
 		return err
 	}
 	var digests []string
@@ -86,6 +90,9 @@ func (c *Copy) fill() (err error) {
 	}
 	for _, digest := range digests {
 		size, err := c.service.Blobs.Size(digest)
+		if lenient && errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("the package file with the SHA-256 %s: %w; upload it again, or delete its instance", digest, err)
 		}
@@ -96,7 +103,7 @@ func (c *Copy) fill() (err error) {
 	return nil
 }
 
-// snapshot copies the database and lists the package files that this very state
+// snapshot copies the records and lists the package files that this very state
 // names, each once.
 func (c *Copy) snapshot() (digests []string, err error) {
 	err = c.service.Store.View(func(tx *store.Tx) error {
@@ -104,9 +111,12 @@ func (c *Copy) snapshot() (digests []string, err error) {
 		if err != nil {
 			return err
 		}
-		c.manifest.StoreBytes, err = tx.WriteTo(c.database)
-		return err
+		return tx.Export(c.records)
 	})
+	if err != nil {
+		return nil, err
+	}
+	c.manifest.StoreBytes, err = c.records.Seek(0, io.SeekCurrent)
 	return digests, err
 }
 
@@ -129,10 +139,10 @@ func (c *Copy) Write(ctx context.Context, to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.database.Seek(0, io.SeekStart); err != nil {
+	if _, err := c.records.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if err := w.Store(c.manifest.StoreBytes, c.database); err != nil {
+	if err := w.Store(c.manifest.StoreBytes, c.records); err != nil {
 		return err
 	}
 	for _, b := range c.blobs {
@@ -175,8 +185,8 @@ func (c *Copy) writeBlob(w *archive.Writer, b files.Blob) error {
 // Close lets go of what the copy holds.
 func (c *Copy) Close() error {
 	c.release()
-	if c.database == nil {
+	if c.records == nil {
 		return nil
 	}
-	return c.database.Close()
+	return c.records.Close()
 }

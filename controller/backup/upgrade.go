@@ -105,7 +105,7 @@ func (w watched) Write(piece []byte) (int, error) {
 	return w.Writer.Write(piece)
 }
 
-// hasRoom refuses if the disk is too full: for two copies of the database (the one that
+// hasRoom refuses if the disk is too full: for two copies of the records (the one that
 // the backup is made of, and the one in it), the package files, and one more database,
 // which is the most that a migration adds.
 func (s *Service) hasRoom() error {

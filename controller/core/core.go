@@ -125,7 +125,7 @@ func (c *Core) blobs() (*files.Blobs, error) {
 
 func (c *Core) backups(s *store.Store, blobs *files.Blobs) *backup.Service {
 	return &backup.Service{Store: s, Blobs: blobs, Directory: c.o.Config.DataDirectory, Version: version.Version,
-		Excluded: keptApart(c.o.Config), Now: c.o.Now, Log: c.o.Log}
+		Excluded: keptApart(c.o.Config, s.Shared()), Now: c.o.Now, Log: c.o.Log}
 }
 
 func (c *Core) tie(o Options) error {
@@ -179,15 +179,16 @@ func (c *Core) API() api.Options {
 }
 
 // keptApart is what no backup has and every restore needs.
-func keptApart(c config.Config) []archive.Excluded {
+func keptApart(c config.Config, shared bool) []archive.Excluded {
 	key := c.SealKeyFile
 	if c.KeyCredential != "" {
 		key = "the systemd credential " + config.CredentialName
 	}
-	return []archive.Excluded{
-		{Name: "the seal key", Path: key},
-		{Name: "the CA with its private keys", Path: filepath.Join(c.DataDirectory, "pki") + "/"},
+	list := []archive.Excluded{{Name: "the seal key", Path: key}}
+	if !shared { // else the CA is among the records
+		list = append(list, archive.Excluded{Name: "the CA with its private keys", Path: filepath.Join(c.DataDirectory, "pki") + "/"})
 	}
+	return list
 }
 
 // planAgain follows an operator's word on a volume, or the end of that, which can

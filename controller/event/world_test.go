@@ -1,9 +1,9 @@
 package event_test
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -120,11 +120,11 @@ func (w *world) apart(nodes []store.Node) {
 // copied is a copy of the store's file.
 func (w *world) copied() string {
 	w.t.Helper()
-	f, err := os.Create(filepath.Join(w.t.TempDir(), "copy.db"))
-	w.must(err)
-	w.must(w.store.View(func(t *store.Tx) error { _, err := t.WriteTo(f); return err }))
-	w.must(f.Close())
-	return f.Name()
+	var lines bytes.Buffer
+	w.must(w.store.View(func(t *store.Tx) error { return t.Export(&lines) }))
+	path := filepath.Join(w.t.TempDir(), "copy.db")
+	w.must(store.Import(path, &lines))
+	return path
 }
 
 // sizeOfARecord is that of a record with one change of a condition.

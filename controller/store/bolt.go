@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"os"
@@ -167,7 +166,7 @@ func (s snapshot) bucket(name string) *bbolt.Bucket {
 	return bucket
 }
 
-// Size is that of the copy.
+// Size is that of Tx.
 func (s snapshot) Size() int64 { return s.tx.Size() }
 
 // Space is that of Tx. What bbolt knows of free pages is as of its last write.
@@ -179,6 +178,3 @@ func (s snapshot) Space() (used, free int64, err error) {
 	used = s.tx.Size() - int64(s.tx.DB().Stats().FreeAlloc)
 	return used, info.Size() - used, nil
 }
-
-// WriteTo copies the file.
-func (s snapshot) WriteTo(w io.Writer) (int64, error) { return s.tx.WriteTo(w) }

@@ -57,7 +57,7 @@ func verifyRecords(r reader, every bool) error {
 			}
 		}
 	}
-	for _, key := range []string{metaOrigin, metaRollout, metaBackup} {
+	for _, key := range []string{metaOrigin, metaRollout, metaBackup, metaMoved} {
 		if value := r.get(bucketMeta, key); value != nil {
 			if _, err := textOf(bucketMeta, key, value); err != nil {
 				return err

@@ -31,6 +31,10 @@ type recent struct {
 	nodes      *decoded[Node]
 }
 
+func newRecent() recent {
+	return recent{newDecoded(Instance.copied), newDecoded(Operation.copied), newDecoded(Node.copied)}
+}
+
 // maxDecoded bounds the memory of each decoded.
 const maxDecoded = 256
 

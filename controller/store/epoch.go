@@ -13,12 +13,18 @@ type Origin struct {
 	Epoch   int64     `json:"epoch"`
 	// RestoredAt is when it was restored.
 	RestoredAt time.Time `json:"restoredAt"`
+	// EtcdWasRestored: not a backup of the controller's was restored, but etcd by one of its own,
+	// of an unknown time.
+	EtcdWasRestored bool `json:"etcdWasRestored,omitempty"`
 }
 
 // String is the origin for a sentence.
 func (o *Origin) String() string {
 	if o == nil {
 		return "restored from a backup"
+	}
+	if o.EtcdWasRestored {
+		return fmt.Sprintf("restored with etcd, which was noticed on %s", o.RestoredAt.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("restored from a backup of %s on %s", o.TakenAt.UTC().Format(time.RFC3339), o.RestoredAt.UTC().Format(time.RFC3339))
 }

@@ -47,6 +47,7 @@ const (
 	metaOrigin   = "origin"
 	metaRollout  = "agentRollout"
 	metaBackup   = "backup"
+	metaMoved    = "moved"
 )
 
 // meta is what the store says about itself; the zero meta is a new file's.

@@ -20,7 +20,7 @@ func TestNoSecretIsInTheFile(t *testing.T) {
 		return tx.Desired().Put(DesiredKey("i1", 1), Desired{InstanceID: "i1", Version: 1, AdditionalParams: sealed})
 	})
 	var backup bytes.Buffer
-	if err := s.View(func(tx *Tx) error { _, err := tx.WriteTo(&backup); return err }); err != nil {
+	if err := s.View(func(tx *Tx) error { return tx.Export(&backup) }); err != nil {
 		t.Fatal(err)
 	}
 	shut(t, s)

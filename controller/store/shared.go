@@ -83,7 +83,10 @@ func (s *Store) openShared(o Options) (err error) {
 		return err
 	}
 	if head == nil && loaded.tree.Len() > 0 {
-		return fmt.Errorf("it holds %d keys of something else: set another prefix; nothing has been changed", loaded.tree.Len())
+		return somethingElse(loaded.tree.Len())
+	}
+	if u := said.Unfinished; u != nil {
+		return &UnfinishedError{*u}
 	}
 	cluster, revision := term.Position()
 	if !o.Shared.WasRestored {
@@ -106,11 +109,18 @@ func (s *Store) openShared(o Options) (err error) {
 	e.committed.Store(loaded)
 	e.updates.transact = e.transact
 	changes, bytes := term.Limits()
-	e.updates.limits = &limits{changes: changes, bytes: bytes, overhead: term.Overhead()}
+	e.updates.limits = &limits{changes: changes, bytes: bytes, overhead: sharedOverhead(term)}
 	s.engine, s.outcomeUnknown = e, term.Over()
 	e.history.Seen(cluster, revision, head)
 	return e.history.flush()
 }
+
+func somethingElse(keys int) error {
+	return fmt.Errorf("it holds %d keys of something else: set another prefix; nothing has been changed", keys)
+}
+
+// sharedOverhead is what a record takes besides its bucket, its key and its value.
+func sharedOverhead(t Term) int { return len("/") + macSize + t.Overhead() }
 
 var errClosed = errors.New("the store is closed")
 

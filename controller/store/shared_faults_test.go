@@ -208,6 +208,13 @@ func (c *child) kill() {
 func (c *child) signal(t *testing.T, s syscall.Signal) {
 	t.Helper()
 	must(t, c.Process.Process.Signal(s))
+	if s == syscall.SIGSTOP {
+		loopback.Until(t, "the process has stopped", func() bool {
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Process.Pid))
+			must(t, err)
+			return strings.Contains(string(stat), ") T ")
+		})
+	}
 }
 
 func (c *child) says(t *testing.T, line string) {

@@ -87,9 +87,11 @@ type head struct {
 	// KeyID names the seal key.
 	KeyID string `json:"keyId"`
 	// Epoch is that of the state, Sequence the number of the commit.
-	Epoch    int64  `json:"epoch"`
-	Sequence int64  `json:"sequence"`
-	MAC      []byte `json:"mac"`
+	Epoch    int64 `json:"epoch"`
+	Sequence int64 `json:"sequence"`
+	// Unfinished is set while the records are replaced in several commits.
+	Unfinished *Unfinished `json:"unfinished,omitempty"`
+	MAC        []byte      `json:"mac"`
 }
 
 // parseHead reads a head without checking its MAC; the zero head stands for none.
@@ -103,8 +105,10 @@ func parseHead(text []byte) (h head, err error) {
 	return h, nil
 }
 
-func (s *signer) head(r *records) []byte {
-	h := head{KeyID: s.keyID, Epoch: r.epoch(), Sequence: r.sequence}
+func (s *signer) head(r *records) []byte { return s.headSaying(r, nil) }
+
+func (s *signer) headSaying(r *records, by *Unfinished) []byte {
+	h := head{KeyID: s.keyID, Epoch: r.epoch(), Sequence: r.sequence, Unfinished: by}
 	h.MAC = s.macOfHead(h, r.sum)
 	text, err := json.Marshal(h)
 	if err != nil {
@@ -114,7 +118,11 @@ func (s *signer) head(r *records) []byte {
 }
 
 func (s *signer) macOfHead(h head, all sum) []byte {
-	return macOf(s.mark, fmt.Appendf(nil, "%s %d %d", h.KeyID, h.Epoch, h.Sequence), all[:])
+	parts := [][]byte{fmt.Appendf(nil, "%s %d %d", h.KeyID, h.Epoch, h.Sequence), all[:]}
+	if u := h.Unfinished; u != nil {
+		parts = append(parts, []byte(u.By), []byte(u.Aside))
+	}
+	return macOf(s.mark, parts...)
 }
 
 // epoch is 0 before the state has one.
@@ -134,13 +142,23 @@ var errMAC = errors.New("its MAC does not match: a program without the seal key 
 func (s *signer) verify(r *records, h head) error {
 	all := r.tree.Root().Iterator()
 	for key, value, more := all.Next(); more; key, value, more = all.Next() {
-		if len(value) < macSize || !hmac.Equal(value[len(value)-macSize:], macOf(s.record, key, textOfSigned(value))) {
+		if !s.signed(key, value) {
 			bucket, name, _ := strings.Cut(string(key), "/")
 			return &CorruptError{Bucket: bucket, Key: name, Err: errMAC}
 		}
 		s.toggle(&r.sum, value)
 	}
 	r.sequence = h.Sequence
+	return s.verifyHead(r, h)
+}
+
+// signed reports whether a controller with the seal key has written the value.
+func (s *signer) signed(key, value []byte) bool {
+	return len(value) >= macSize && hmac.Equal(value[len(value)-macSize:], macOf(s.record, key, textOfSigned(value)))
+}
+
+// verifyHead checks that the records, each of which is signed, are those of the head.
+func (s *signer) verifyHead(r *records, h head) error {
 	if h.Epoch != r.epoch() || !hmac.Equal(h.MAC, s.macOfHead(h, r.sum)) {
 		return errors.New("its records are not those that its last commit has left: a program without the seal key has removed some, or put old ones back: restore a backup")
 	}

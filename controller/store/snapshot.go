@@ -1,9 +1,7 @@
 package store
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"syscall"
 )
@@ -22,27 +20,8 @@ func (k KeySource) ID() (string, error) {
 	return keys.id, nil
 }
 
-// WriteTo writes a copy of the database as the transaction sees it: a store like
-// this one. The key is not in it. Only a View can be copied. Write it to where it is
-// soon done: while a transaction is open the file can only grow.
-func (t *Tx) WriteTo(w io.Writer) (int64, error) {
-	file, ok := t.reader.(io.WriterTo)
-	switch {
-	case ok:
-	case t.writer == nil:
-		return 0, errors.New("copying the store: it is in a database that controllers share: back that up")
-	default:
-		return 0, errors.New("copying the store: the transaction is an Update, whose changes are in no file yet")
-	}
-	out := &destination{Writer: w}
-	n, err := file.WriteTo(out)
-	if out.err != nil {
-		err = fmt.Errorf("copying the store: %w", out.err)
-	}
-	return n, err
-}
-
-// Size is how many bytes WriteTo writes. The file may be larger: bbolt reserves space.
+// Size is about how many bytes the records take in a file, or in a backup; that of an Update is
+// zero.
 func (t *Tx) Size() int64 {
 	file, ok := t.reader.(interface{ Size() int64 })
 	if !ok {
@@ -61,21 +40,6 @@ func (t *Tx) Space() (used, free int64, err error) {
 		return 0, 0, nil
 	}
 	return file.Space()
-}
-
-// destination remembers why it took no more: bbolt keeps only the text of that.
-type destination struct {
-	io.Writer
-	err error
-}
-
-// Write writes a piece.
-func (d *destination) Write(piece []byte) (int, error) {
-	n, err := d.Writer.Write(piece)
-	if err != nil {
-		d.err = err
-	}
-	return n, err
 }
 
 // Hold keeps every other process from opening the store at path, which need not be

@@ -22,6 +22,8 @@ type Options struct {
 	Shared *Shared
 	// Key unseals the secrets.
 	Key KeySource
+	// Moved opens a store that was marked as moved, to finish the migration.
+	Moved bool
 	// Now is the clock, time.Now when nil. Only epochs come from it.
 	Now func() time.Time
 	// LockTimeout is how long to wait for another process to let go of the file,
@@ -66,8 +68,7 @@ func Open(o Options) (*Store, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
 	}
-	s := &Store{path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe,
-		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied), newDecoded(Node.copied)}}
+	s := &Store{path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe, recent: newRecent()}
 	name, err := s.openEngine(o)
 	if err != nil {
 		return nil, err
@@ -123,6 +124,12 @@ func (s *Store) start(o Options) error {
 	s.epoch.Store(m.epoch)
 	if err := s.readOrigin(); err != nil {
 		return err
+	}
+	switch moved, found, err := s.Moved(); {
+	case err != nil:
+		return err
+	case found && !o.Moved:
+		return &MovedError{moved}
 	}
 	if m.schema < Schema() {
 		if o.BeforeMigration != nil {

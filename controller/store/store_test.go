@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -110,33 +109,6 @@ func TestANewEpochOutlivesRestarts(t *testing.T) {
 	if got := p.open(t).Epoch(); got != second {
 		t.Errorf("epoch %d after a restart, want %d", got, second)
 	}
-}
-
-// A backup made while the store is in use opens as a store with the same key.
-func TestBackupIsAStore(t *testing.T) {
-	p := newPlace(t)
-	s := p.open(t)
-	update(t, s, func(tx *Tx) error { return tx.Instances().Put("i1", Instance{ID: "i1"}) })
-	copied := filepath.Join(p.dir, "copy.db")
-	f, err := os.OpenFile(copied, os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.View(func(tx *Tx) error { _, err := tx.WriteTo(f); return err }); err != nil {
-		t.Fatal(err)
-	}
-	f.Close()
-	restored, err := Open(Options{Path: copied, Key: KeySource{File: p.key()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer shut(t, restored)
-	view(t, restored, func(tx *Tx) error {
-		if _, found, err := tx.Instances().Get("i1"); !found || err != nil {
-			t.Errorf("the record is not in the copy: %v", err)
-		}
-		return nil
-	})
 }
 
 func BenchmarkUpdate(b *testing.B) {

@@ -97,10 +97,7 @@ func (u *upgrade) whole(file string) error {
 	path := filepath.Join(dir, "store.db")
 	manifest, seal, err := archive.Read(in, archive.Taker{
 		Manifest: func(archive.Manifest) error { return nil },
-		Store: func(_ int64, c io.Reader) error {
-			database, err := io.ReadAll(c)
-			return errors.Join(err, os.WriteFile(path, database, 0o600))
-		},
+		Store:    func(_ int64, c io.Reader) error { return store.Import(path, c) },
 		Blob: func(_ string, _ int64, c io.Reader) error { _, err := io.Copy(io.Discard, c); return err },
 	})
 	if err != nil {

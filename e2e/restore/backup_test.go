@@ -41,7 +41,7 @@ func TestBadBackupsChangeNothing(t *testing.T) {
 		badBackup{"something behind it", func(_ *world, b []byte) []byte { return rewritten(w, b, appended) }, "follows checksums"},
 		badBackup{"changed with its sums", func(_ *world, b []byte) []byte { return rewritten(w, b, resummed) }, "not made with the controller's key"},
 		badBackup{"of another schema", func(_ *world, b []byte) []byte { return rewritten(w, b, newer) }, "this one reads version"},
-		badBackup{"of another form", func(_ *world, b []byte) []byte { return rewritten(w, b, anotherForm) }, "its format has version 2"},
+		badBackup{"of another form", func(_ *world, b []byte) []byte { return rewritten(w, b, anotherForm) }, "its format has version 3"},
 		badBackup{"of another controller", func(_ *world, b []byte) []byte { return foreign(w) }, "sealed with the key"},
 	) {
 		t.Run(c.name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func cutsAndFlips(content []byte) (list []badBackup) {
 		list = append(list, badBackup{fmt.Sprintf("cut off at %d of %d", at, len(content)),
 			func(_ *world, b []byte) []byte { return b[:at] }, "the backup was cut off"})
 	}
-	for _, name := range []string{"manifest.json", "store.db", "blobs/", "checksums"} {
+	for _, name := range []string{"manifest.json", "records.jsonl", "blobs/", "checksums"} {
 		list = append(list, badBackup{"one bit of " + name, func(w *world, b []byte) []byte {
 			b[contentOf(w, b, name)+3] ^= 1
 			return b
@@ -171,7 +171,7 @@ func newer(list []entry) []entry {
 }
 
 func anotherForm(list []entry) []entry {
-	list[0].content = bytes.Replace(list[0].content, []byte(`"format": 1`), []byte(`"format": 2`), 1)
+	list[0].content = bytes.Replace(list[0].content, []byte(`"format": 2`), []byte(`"format": 3`), 1)
 	return list
 }
 

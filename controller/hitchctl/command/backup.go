@@ -22,7 +22,7 @@ func (a *app) backup() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "backup FILE", Short: "Copy the controller's state into a file, while it runs",
-		Long: `Copy the controller's state, as of now, into a file: its database and the package
+		Long: `Copy the controller's state, as of now, into a file: its records and the package
 files. The controller continues to serve. The file appears only when it is complete, and
 every part of it is checked; it replaces a file of the same name. With - it goes to
 standard output; exit code 0 means that it is complete.
@@ -30,7 +30,8 @@ standard output; exit code 0 means that it is complete.
 Secrets in it are sealed; names, addresses and package files are not, so keep the file
 private. It does NOT hold the seal key and pki/, the controller's CA:
 without them a backup cannot be restored, so keep copies apart from it. The key never
-changes; pki/ changes when its certificates are replaced.
+changes; pki/ changes when its certificates are replaced. If controllers share an etcd,
+the CA is in the backup, sealed, and only the seal key is not.
 
 nodehitch-controller restore replaces the state by a backup.`,
 		Example: `  hitchctl backup nodehitch.tar
@@ -124,7 +125,7 @@ func (a *app) backupTaken(path string, m archive.Manifest, o output) error {
 			Manifest archive.Manifest `json:"manifest"`
 		}{path, m})
 	}
-	lines := []string{fmt.Sprintf("%s: the state of %s, %s of database and %s (%s)",
+	lines := []string{fmt.Sprintf("%s: the state of %s, %s of records and %s (%s)",
 		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), wording.Size(m.StoreBytes), count(m.PackageFiles, "package file"), wording.Size(m.PackageFileBytes))}
 	for _, e := range m.Excluded {
 		lines = append(lines, fmt.Sprintf("keep apart from it: %s, %s", screen.Clean(e.Name), screen.Clean(e.Path)))
