@@ -1,6 +1,6 @@
 // Package etcd is the part of an etcd that the controllers of one state share: it elects one
-// of them, the writer, and lets only that one change the records. It knows nothing of what
-// the records are; controller/store keeps them by it.
+// of them, the writer, and lets only that one change the records; the others follow it. It
+// knows nothing of what the records are; controller/store keeps them by it.
 //
 // All keys lie under a prefix. <prefix>/writer is the writer's, under a lease;
 // <prefix>/head is changed by every commit; <prefix>/v1/<key> are the records.
@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -48,11 +49,13 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Client is a connection to etcd, which the first Campaign makes.
+// Client is a connection to etcd, which the first call makes.
 type Client struct {
 	o      Options
 	config clientv3.Config
-	etcd   *clientv3.Client // nil until it is connected
+
+	connecting sync.Mutex
+	etcd       *clientv3.Client // nil until it is connected
 }
 
 // New is a client that has not called etcd yet.
@@ -72,6 +75,8 @@ func New(o Options) *Client {
 
 // connect authenticates with etcd if there is a password.
 func (c *Client) connect() (err error) {
+	c.connecting.Lock()
+	defer c.connecting.Unlock()
 	if c.etcd == nil {
 		c.etcd, err = clientv3.New(c.config)
 	}
@@ -96,6 +101,8 @@ type Position struct {
 	Cluster string
 	// Revision is that of all of etcd, also of what others keep in it.
 	Revision int64
+	// HeadRevision is that of the last commit, 0 before the first.
+	HeadRevision int64
 	// Head is what the last commit has put there, nil before the first.
 	Head []byte
 }
@@ -184,7 +191,7 @@ func (c *Client) look(ctx context.Context, seen func(Position)) (writer string, 
 	}
 	at := Position{Cluster: clusterOf(answer.Header), Revision: answer.Header.Revision}
 	if head := answer.Responses[1].GetResponseRange().Kvs; len(head) > 0 {
-		at.Head = head[0].Value
+		at.HeadRevision, at.Head = head[0].ModRevision, head[0].Value
 	}
 	if seen != nil {
 		seen(at)
