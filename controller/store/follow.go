@@ -161,7 +161,7 @@ func (f *follower) take(before *records, text []byte, changes map[string][]byte,
 		if before != nil && before.sequence > 0 {
 			return nil, errors.New("its head is gone")
 		}
-		return &records{tree: iradix.New[[]byte]()}, nil
+		return emptyRecords(), nil
 	}
 	if err := f.unlock(said); err != nil {
 		return nil, err
@@ -259,3 +259,5 @@ func (s *Store) Why() error {
 	}
 	return nil
 }
+
+func emptyRecords() *records { return &records{tree: iradix.New[[]byte]()} }
