@@ -33,9 +33,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// Options are what a controller is opened with. All are required.
+// Options are what a controller is opened with. All but Shared are required.
 type Options struct {
 	Config config.Config
+	// Shared is the store if several controllers share it, nil for a file of this one alone.
+	Shared *store.Shared
 	// Source is where topologies come from.
 	Source stack.Source
 	// Hub wakes the waiters when something changes.
@@ -73,8 +75,13 @@ func Open(o Options) (*Core, error) {
 	var err error
 	var saved string
 	newKey := missing(o.Config.SealKeyFile)
+	var path string
+	if o.Shared == nil {
+		path = filepath.Join(o.Config.DataDirectory, backup.StoreFile)
+	}
 	c.Store, err = store.Open(store.Options{
-		Path:    filepath.Join(o.Config.DataDirectory, backup.StoreFile),
+		Path:    path,
+		Shared:  o.Shared,
 		Key:     store.KeySource{File: o.Config.SealKeyFile, Credential: o.Config.KeyCredential, Create: o.Config.SealKeyFile != ""},
 		Now:     o.Now,
 		Derive:  c.Events.Derive,
