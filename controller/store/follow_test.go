@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -437,4 +439,50 @@ func BenchmarkFollowedCommit(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// mirrored is the writer's engine, but its views are those of a follower that holds as much.
+type mirrored struct {
+	*shared
+	f *follower
+}
+
+func (m mirrored) view(fn func(reader) error) error {
+	for m.f.committed.Load() == nil || m.f.committed.Load().sequence < m.shared.committed.Load().sequence || m.f.check() != nil {
+		runtime.Gosched()
+	}
+	return m.f.view(fn)
+}
+
+// What views of the writer give, views of a follower give.
+func TestAFollowerIsAnEngineForViews(t *testing.T) {
+	d := newDatabase(t)
+	conformance(t, func(t *testing.T) (engine, *group) {
+		d.prefix = "/" + filepath.Base(t.Name())
+		e := d.engine(t)
+		f := &follower{store: &Store{keys: &keys{id: e.signer.keyID}}, signer: e.signer,
+			from: Followed{Feed: d.connect(t).Follow(nil), History: newHistory(t, filepath.Join(t.TempDir(), "history.json"))}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { // run without what the meta bucket says: the tests have their own there
+			for {
+				head, changes, anew, err := f.from.Feed.Next(ctx)
+				if ctx.Err() != nil {
+					return
+				}
+				after, takeErr := f.take(f.committed.Load(), head, changes, anew)
+				if err := errors.Join(err, takeErr); err != nil {
+					t.Error(err)
+					return
+				}
+				f.committed.Store(after)
+			}
+		})
+		t.Cleanup(func() {
+			cancel()
+			running.Wait()
+			_ = f.from.Feed.Close()
+		})
+		return mirrored{e, f}, &e.updates
+	})
 }
