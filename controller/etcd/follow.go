@@ -155,6 +155,9 @@ func (f *Follower) more(ctx context.Context) error {
 				f.loaded = false
 				return nil
 			}
+			if code(err) == codes.Unauthenticated { // the password's token is too old; the next question gets another
+				return fmt.Errorf("watching etcd: %s", err.Error())
+			}
 			return fmt.Errorf("watching etcd: %w", err)
 		}
 		if clusterOf(&answer.Header) != f.cluster {
