@@ -14,6 +14,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/core"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 )
 
@@ -31,6 +32,8 @@ type Options struct {
 	Now func() time.Time
 	// Log is where it logs; nil discards.
 	Log *slog.Logger
+	// Shared gives each Open the database that it shares; nil for a file of its own.
+	Shared func() *store.Shared
 }
 
 // Controller is the services, and what they were opened with.
@@ -80,8 +83,12 @@ func (c *Controller) Open() {
 	if c.Core != nil {
 		err = c.Store.Close()
 	}
+	var shared *store.Shared
+	if err == nil && c.o.Shared != nil {
+		shared = c.o.Shared()
+	}
 	if err == nil {
-		c.Core, err = core.Open(core.Options{Config: c.Config, Source: c.Source, Hub: c.hub, Metrics: c.Metrics, Progress: func() {}, Now: c.o.Now, Log: c.o.Log})
+		c.Core, err = core.Open(core.Options{Config: c.Config, Shared: shared, Source: c.Source, Hub: c.hub, Metrics: c.Metrics, Progress: func() {}, Now: c.o.Now, Log: c.o.Log})
 	}
 	if err != nil {
 		c.t.Fatalf("opening the controller: %v", err)

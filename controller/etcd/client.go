@@ -1,6 +1,6 @@
 // Package etcd is the part of an etcd that the controllers of one state share: it elects one
-// of them, the writer, and lets only that one change the records. It knows nothing of what
-// the records are; controller/store keeps them by it.
+// of them, the writer, and lets only that one change the records; the others follow it. It
+// knows nothing of what the records are; controller/store keeps them by it.
 //
 // All keys lie under a prefix. <prefix>/writer is the writer's, under a lease;
 // <prefix>/head is changed by every commit; <prefix>/v1/<key> are the records;
@@ -51,7 +51,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Client is a connection to etcd, which the first Campaign or Join makes.
+// Client is a connection to etcd, which the first call makes.
 type Client struct {
 	o      Options
 	config clientv3.Config
@@ -103,6 +103,8 @@ type Position struct {
 	Cluster string
 	// Revision is that of all of etcd, also of what others keep in it.
 	Revision int64
+	// HeadRevision is that of the last commit, 0 before the first.
+	HeadRevision int64
 	// Head is what the last commit has put there, nil before the first.
 	Head []byte
 	// Writer is the name of the writer, "" if there is none.
@@ -193,7 +195,7 @@ func (c *Client) look(ctx context.Context, seen func(Position)) (writer string, 
 	}
 	at := Position{Cluster: clusterOf(answer.Header), Revision: answer.Header.Revision}
 	if head := answer.Responses[1].GetResponseRange().Kvs; len(head) > 0 {
-		at.Head = head[0].Value
+		at.HeadRevision, at.Head = head[0].ModRevision, head[0].Value
 	}
 	if kvs := answer.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
 		at.Writer = string(kvs[0].Value)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -177,46 +176,19 @@ func clusterOf(header *pb.ResponseHeader) string {
 	return strconv.FormatUint(header.GetClusterId(), 16)
 }
 
-// pageKeys bounds what one answer of a load holds.
-const pageKeys = 500
-
 // Load calls fn with each record as it is at the beginning of the term, in the order of their
 // keys, and returns what the last commit of all terms has put as its head, nil if there was
 // none. No commit of an earlier term can come after it. Call it once, before the first Commit.
 func (t *Term) Load(ctx context.Context, fn func(key string, value []byte) error) (head []byte, err error) {
-	found, err := within(ctx, pageLimit, func(ctx context.Context) (*clientv3.GetResponse, error) {
-		return t.client.etcd.Get(ctx, t.client.headKey())
-	})
+	// If the revision is compacted meanwhile, the load fails, and so does this term.
+	at, err := t.client.load(ctx, fn)
 	if err != nil {
-		return nil, fmt.Errorf("loading from etcd: %w", err)
+		return nil, err
 	}
 	t.mu.Lock()
-	t.revision = max(t.revision, found.Header.Revision)
-	if len(found.Kvs) > 0 {
-		head, t.head = found.Kvs[0].Value, found.Kvs[0].ModRevision
-	}
-	t.mu.Unlock()
-	// All pages are of one revision. If that is compacted meanwhile, the load fails, and so
-	// does this term.
-	prefix := t.client.records()
-	from, to := prefix, clientv3.GetPrefixRangeEnd(prefix)
-	for {
-		page, err := within(ctx, pageLimit, func(ctx context.Context) (*clientv3.GetResponse, error) {
-			return t.client.etcd.Get(ctx, from, clientv3.WithRange(to), clientv3.WithLimit(pageKeys), clientv3.WithRev(found.Header.Revision))
-		})
-		if err != nil {
-			return nil, fmt.Errorf("loading from etcd: %w", err)
-		}
-		for _, kv := range page.Kvs {
-			if err := fn(strings.TrimPrefix(string(kv.Key), prefix), kv.Value); err != nil {
-				return nil, err
-			}
-		}
-		if !page.More {
-			return head, t.Check()
-		}
-		from = string(page.Kvs[len(page.Kvs)-1].Key) + "\x00"
-	}
+	defer t.mu.Unlock()
+	t.revision, t.head = max(t.revision, at.Revision), at.HeadRevision
+	return at.Head, t.check()
 }
 
 // Commit makes all changes, values by key and nil for a key that is deleted, and puts the head,

@@ -84,8 +84,8 @@ type applied struct {
 }
 
 // newHistory is an instance at the beginning of its history.
-func newHistory(t *rapid.T, dir string, members bool) *history {
-	h := &history{world: newWorld(drawn{t, dir}), members: members, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
+func newHistory(t *rapid.T, dir string, members bool, shared ...func() *store.Shared) *history {
+	h := &history{world: newWorld(drawn{t, dir}, shared...), members: members, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
 		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{},
 		inCluster: map[string]bool{}, stuck: map[string]bool{}, makers: makers{}}

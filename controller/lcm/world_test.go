@@ -44,6 +44,8 @@ type world struct {
 	ctx context.Context
 	// keep is how much of the past is kept, if it is not what a controller keeps.
 	keep tx.Retention
+	// committed names the last commit of a store that is shared.
+	committed func() string
 	// remote is the address of the next machine that enrolls.
 	remote netip.Addr
 }
@@ -54,9 +56,13 @@ type tester interface {
 	Context() context.Context
 }
 
-func newWorld(t tester) *world {
+func newWorld(t tester, shared ...func() *store.Shared) *world {
 	t.Helper()
-	w := &world{failer: t, Controller: controllertest.New(t, controllertest.Options{}), ctx: t.Context(), remote: netip.MustParseAddr("10.0.0.1")}
+	var o controllertest.Options
+	if len(shared) > 0 {
+		o.Shared = shared[0]
+	}
+	w := &world{failer: t, Controller: controllertest.New(t, o), ctx: t.Context(), remote: netip.MustParseAddr("10.0.0.1")}
 	w.opened()
 	return w
 }
@@ -108,10 +114,13 @@ func (w *world) writes(fn func()) bool {
 	return before != w.commits()
 }
 
-// commits is the two pages of bbolt's file that each commit writes, because it counts
-// the transactions there.
+// commits differs after a commit: it is the two pages of bbolt's file that each commit writes,
+// because it counts the transactions there.
 func (w *world) commits() string {
 	w.Helper()
+	if w.committed != nil {
+		return w.committed()
+	}
 	f, err := os.Open(w.Store.Path())
 	w.must(err)
 	defer f.Close()

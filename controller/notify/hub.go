@@ -44,6 +44,16 @@ func (h *Hub) Changed(keys ...string) {
 	}
 }
 
+// All wakes all waits: nobody knows what has changed, or what was known counts no longer.
+func (h *Hub) All() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, t := range h.topics {
+		close(t.changed)
+		delete(h.topics, key)
+	}
+}
+
 // Waiting is how many waits are held, for metrics.
 func (h *Hub) Waiting() int {
 	h.mu.Lock()

@@ -156,3 +156,20 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapInuse + m.StackInuse
 }
+
+func TestAllWaitsAreWoken(t *testing.T) {
+	var h Hub
+	one, stop := h.Watch("a")
+	defer stop()
+	other, stopOther := h.Watch("b")
+	defer stopOther()
+	h.All()
+	if !closed(one) || !closed(other) {
+		t.Error("a waiter still waits")
+	}
+	if again, stopAgain := h.Watch("a"); closed(again) {
+		t.Error("the next wait is over at once")
+	} else {
+		stopAgain()
+	}
+}

@@ -20,17 +20,32 @@ func (c Collection[T]) note(key string) {
 	if _, known := c.tx.before[c.name][key]; known {
 		return
 	}
-	if c.tx.before == nil {
-		c.tx.before = map[string]map[string]noted{}
-	}
-	if c.tx.before[c.name] == nil {
-		c.tx.before[c.name] = map[string]noted{}
-	}
 	n := noted{value: c.tx.reader.get(c.name, key)}
 	if record, found := c.decoded.peek(key, n.value); found {
 		n.record = record
 	}
-	c.tx.before[c.name][key] = n
+	c.tx.noted(c.name, key, n)
+}
+
+func (t *Tx) noted(bucket, key string, n noted) {
+	if t.before == nil {
+		t.before = map[string]map[string]noted{}
+	}
+	if t.before[bucket] == nil {
+		t.before[bucket] = map[string]noted{}
+	}
+	t.before[bucket][key] = n
+}
+
+// ChangedKeys are the keys of Changes. It decodes no record.
+func (c Collection[T]) ChangedKeys() (keys []string, err error) {
+	defer guard(c.name, "", &err)
+	for key, before := range c.tx.before[c.name] {
+		if !bytes.Equal(before.value, c.tx.reader.get(c.name, key)) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
 }
 
 // Changes are the records that the transaction has changed so far, in no order. They must not

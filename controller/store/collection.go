@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 // Collection is the records of one kind, in the order of their keys. Keys and
@@ -172,6 +174,17 @@ func (t *Tx) Nodes() Collection[Node] {
 // Volumes by Cinder volume id.
 func (t *Tx) Volumes() Collection[Volume] { return of[Volume](t, bucketVolumes) }
 
+// Owner is of a node or a volume only which instance has it.
+type Owner struct {
+	InstanceID string `json:"instanceId"`
+}
+
+// NodeOwners are Nodes with nothing else decoded.
+func (t *Tx) NodeOwners() Collection[Owner] { return of[Owner](t, bucketNodes) }
+
+// VolumeOwners are Volumes with nothing else decoded.
+func (t *Tx) VolumeOwners() Collection[Owner] { return of[Owner](t, bucketVolumes) }
+
 // Operations by OperationKey.
 func (t *Tx) Operations() Collection[Operation] {
 	return Collection[Operation]{name: bucketOperations, tx: t, decoded: t.recent.operations}
@@ -202,6 +215,12 @@ func of[T any](t *Tx, bucket string) Collection[T] {
 // Operations, Files and Events.
 func InstancePrefix(instanceID string) string { return instanceID + "/" }
 
+// InstanceOf is the instance of a key that starts with InstancePrefix.
+func InstanceOf(key string) string {
+	id, _, _ := strings.Cut(key, "/")
+	return id
+}
+
 // DesiredKey orders the desired states of an instance by version.
 func DesiredKey(instanceID string, version int64) string {
 	return fmt.Sprintf("%s%016d", InstancePrefix(instanceID), version)
@@ -210,6 +229,15 @@ func DesiredKey(instanceID string, version int64) string {
 // OperationKey orders the operations of an instance by sequence.
 func OperationKey(instanceID string, sequence int64) string {
 	return fmt.Sprintf("%s%016d", InstancePrefix(instanceID), sequence)
+}
+
+// ParseOperationKey is the instance and the sequence of a key.
+func ParseOperationKey(key string) (instanceID string, sequence int64, err error) {
+	instanceID, number, _ := strings.Cut(key, "/")
+	if sequence, err = strconv.ParseInt(number, 10, 64); err != nil {
+		err = &CorruptError{Bucket: bucketOperations, Key: key, Err: err}
+	}
+	return instanceID, sequence, err
 }
 
 // FileKey is the key of a package file of an instance.

@@ -66,7 +66,7 @@ func OpenReplacement(o Options) (r *Replacement, err error) {
 	r.signer = r.keys.signer()
 	all := iradix.New[[]byte]().Txn()
 	text, err := r.shared.Term.Load(context.Background(), func(key string, value []byte) error {
-		if r.signer.signed([]byte(key), value) {
+		if r.signer.genuine([]byte(key), value) == nil {
 			all.Insert([]byte(key), value)
 			r.signer.toggle(&r.there.sum, value)
 		} else {
@@ -97,7 +97,7 @@ func OpenReplacement(o Options) (r *Replacement, err error) {
 		bucket, key, _ := strings.Cut(r.strays[0], "/")
 		r.unread = &CorruptError{Bucket: bucket, Key: key, Err: errMAC}
 	default:
-		r.unread = r.signer.verifyHead(r.there, r.head)
+		r.unread = r.signer.complete(r.there, r.head)
 	}
 	return r, nil
 }

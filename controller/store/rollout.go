@@ -83,3 +83,18 @@ func (t *Tx) RolloutChange() (*Change[AgentRollout], error) {
 	now, err := t.AgentRollout()
 	return &Change[AgentRollout]{Before: t.rollout, After: &now}, err
 }
+
+// AgentRolloutChange is how a commit that a store follows has changed the rollout.
+func (t *Tx) AgentRolloutChange() (Change[AgentRollout], bool, error) {
+	before, noted := t.before[bucketMeta][metaRollout]
+	if !noted {
+		return Change[AgentRollout]{}, false, nil
+	}
+	return of[AgentRollout](t, bucketMeta).change(metaRollout, before)
+}
+
+// BeginsEpoch reports whether a commit that a store follows has begun another epoch.
+func (t *Tx) BeginsEpoch() bool {
+	_, noted := t.before[bucketMeta][metaEpoch]
+	return noted
+}

@@ -58,24 +58,29 @@ type meta struct {
 }
 
 func (s *Store) readMeta() (m meta, err error) {
-	err = s.engine.view(func(r reader) error {
-		if !r.has(bucketMeta) {
-			return nil // a new file
-		}
-		schema, epoch := r.get(bucketMeta, metaSchema), r.get(bucketMeta, metaEpoch)
-		if len(schema) != 8 || len(epoch) != 8 {
-			return fmt.Errorf("its meta bucket has no schema version or no epoch: restore a backup")
-		}
-		m.schema = int(binary.BigEndian.Uint64(schema))
-		m.epoch = int64(binary.BigEndian.Uint64(epoch))
-		m.keyID = string(r.get(bucketMeta, metaKeyID))
-		// A newer schema may keep its checksum elsewhere, or none. One that is there counts.
-		if sum := r.get(bucketMeta, metaChecksum); (sum != nil || m.schema <= Schema()) && !bytes.Equal(sum, m.checksum()) {
-			return &CorruptError{Bucket: bucketMeta, Key: metaChecksum, Err: errSum}
-		}
-		return nil
+	err = s.engine.view(func(r reader) (err error) {
+		m, err = metaOf(r)
+		return err
 	})
 	return m, err
+}
+
+func metaOf(r reader) (m meta, err error) {
+	if !r.has(bucketMeta) {
+		return m, nil // a new file
+	}
+	schema, epoch := r.get(bucketMeta, metaSchema), r.get(bucketMeta, metaEpoch)
+	if len(schema) != 8 || len(epoch) != 8 {
+		return m, errors.New("its meta bucket has no schema version or no epoch: restore a backup")
+	}
+	m.schema = int(binary.BigEndian.Uint64(schema))
+	m.epoch = int64(binary.BigEndian.Uint64(epoch))
+	m.keyID = string(r.get(bucketMeta, metaKeyID))
+	// A newer schema may keep its checksum elsewhere, or none. One that is there counts.
+	if sum := r.get(bucketMeta, metaChecksum); (sum != nil || m.schema <= Schema()) && !bytes.Equal(sum, m.checksum()) {
+		return m, &CorruptError{Bucket: bucketMeta, Key: metaChecksum, Err: errSum}
+	}
+	return m, nil
 }
 
 func (m meta) checksum() []byte {

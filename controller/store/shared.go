@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -182,6 +183,11 @@ type records struct {
 }
 
 func pathOf(bucket, key string) []byte { return []byte(bucket + "/" + key) }
+
+func splitPath(path string) (bucket, key string) {
+	bucket, key, _ = strings.Cut(path, "/")
+	return bucket, key
+}
 
 func (r *records) has(bucket string) bool {
 	_, found := r.tree.Get(pathOf(bucket, ""))

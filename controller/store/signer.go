@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 )
 
 // signer makes the records of a shared database such as only a controller with the seal key
@@ -142,25 +141,56 @@ var errMAC = errors.New("its MAC does not match: a program without the seal key 
 func (s *signer) verify(r *records, h head) error {
 	all := r.tree.Root().Iterator()
 	for key, value, more := all.Next(); more; key, value, more = all.Next() {
-		if !s.signed(key, value) {
-			bucket, name, _ := strings.Cut(string(key), "/")
-			return &CorruptError{Bucket: bucket, Key: name, Err: errMAC}
+		if err := s.genuine(key, value); err != nil {
+			return err
 		}
 		s.toggle(&r.sum, value)
 	}
 	r.sequence = h.Sequence
-	return s.verifyHead(r, h)
+	return s.complete(r, h)
 }
 
-// signed reports whether a controller with the seal key has written the value.
-func (s *signer) signed(key, value []byte) bool {
-	return len(value) >= macSize && hmac.Equal(value[len(value)-macSize:], macOf(s.record, key, textOfSigned(value)))
+// genuine refuses a record that no controller has written.
+func (s *signer) genuine(key, value []byte) error {
+	if len(value) < macSize || !hmac.Equal(value[len(value)-macSize:], macOf(s.record, key, textOfSigned(value))) {
+		bucket, name := splitPath(string(key))
+		return &CorruptError{Bucket: bucket, Key: name, Err: errMAC}
+	}
+	return nil
 }
 
-// verifyHead checks that the records, each of which is signed, are those of the head.
-func (s *signer) verifyHead(r *records, h head) error {
+// complete refuses records that are not those of the head.
+func (s *signer) complete(r *records, h head) error {
 	if h.Epoch != r.epoch() || !hmac.Equal(h.MAC, s.macOfHead(h, r.sum)) {
 		return errors.New("its records are not those that its last commit has left: a program without the seal key has removed some, or put old ones back: restore a backup")
 	}
 	return nil
+}
+
+// follow returns the records after a commit of another controller, whose head and changes are
+// those of Term.Commit.
+func (s *signer) follow(before *records, h head, changes map[string][]byte) (after *records, err error) {
+	if h.Sequence != before.sequence+1 {
+		return nil, fmt.Errorf("commit %d comes after commit %d: what is between is missing, or a program without the seal key has changed its head", h.Sequence, before.sequence)
+	}
+	tree := before.tree.Txn()
+	after = &records{sum: before.sum, sequence: h.Sequence}
+	for key, value := range changes {
+		var old []byte
+		var found bool
+		if value == nil {
+			old, found = tree.Delete([]byte(key))
+		} else {
+			if err := s.genuine([]byte(key), value); err != nil {
+				return nil, err
+			}
+			old, found = tree.Insert([]byte(key), value)
+			s.toggle(&after.sum, value)
+		}
+		if found {
+			s.toggle(&after.sum, old)
+		}
+	}
+	after.tree = tree.Commit()
+	return after, s.complete(after, h)
 }

@@ -62,13 +62,10 @@ type Store struct {
 // brought to this controller's. Open changes nothing and says what to do when the file is
 // held by another process, has a newer schema (*SchemaError), or belongs to another key.
 func Open(o Options) (*Store, error) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
 	}
-	s := &Store{path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe, recent: newRecent()}
+	s := newStore(o)
 	name, err := s.openEngine(o)
 	if err != nil {
 		return nil, err
@@ -77,6 +74,14 @@ func Open(o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", name, err), s.engine.close())
 	}
 	return s, nil
+}
+
+func newStore(o Options) *Store {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Store{path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe,
+		recent: newRecent()}
 }
 
 func (s *Store) openEngine(o Options) (name string, err error) {

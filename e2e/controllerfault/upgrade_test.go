@@ -98,7 +98,7 @@ func (u *upgrade) whole(file string) error {
 	manifest, seal, err := archive.Read(in, archive.Taker{
 		Manifest: func(archive.Manifest) error { return nil },
 		Store:    func(_ int64, c io.Reader) error { return store.Import(path, c) },
-		Blob: func(_ string, _ int64, c io.Reader) error { _, err := io.Copy(io.Discard, c); return err },
+		Blob:     func(_ string, _ int64, c io.Reader) error { _, err := io.Copy(io.Discard, c); return err },
 	})
 	if err != nil {
 		return err

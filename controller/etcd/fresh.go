@@ -1,0 +1,190 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Why a Follower cannot be believed.
+var (
+	// ErrOtherHistory: etcd's history is not the one that was followed.
+	ErrOtherHistory = errors.New("etcd's history is not the one that this controller has followed")
+	// ErrBehind: etcd did not confirm in time that nothing else was committed.
+	ErrBehind = errors.New("etcd has not confirmed in time that this controller knows all that was committed")
+)
+
+const (
+	// maxAge is how old what a follower holds may be.
+	maxAge = 3 * time.Second
+	// confirmEvery is how often etcd is asked what was committed last.
+	confirmEvery = time.Second
+)
+
+// freshness is how old what a follower holds is at most. A member of etcd that is cut off goes
+// on to tell of a watch's progress. So a quorum is asked what the last commit is: what the
+// follower holds is as old as the last question whose answer names a commit that it holds.
+type freshness struct {
+	client *Client
+	stale  func()
+	ctx    context.Context
+	cancel context.CancelFunc
+	// lags tells that the watch gives nothing while a quorum has more.
+	lags chan struct{}
+	idle chan struct{} // closed when etcd is no longer asked
+
+	mu   sync.Mutex
+	held commit
+	// more is closed at the next commit that is held; nil if nobody waits.
+	more chan struct{}
+	// asked is when the last question was asked that etcd has confirmed; zero before the first.
+	asked  time.Time
+	expiry *time.Timer
+	why    error
+}
+
+func newFreshness(c *Client, stale func()) *freshness {
+	f := &freshness{client: c, stale: stale, lags: make(chan struct{}, 1), idle: make(chan struct{})}
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.expiry = time.AfterFunc(time.Hour, f.expire)
+	f.expiry.Stop()
+	return f
+}
+
+// holds notes that the caller of Next holds the commit.
+func (f *freshness) holds(c commit) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held = commit{revision: c.revision, head: c.head}
+	if f.more != nil {
+		close(f.more)
+		f.more = nil
+	}
+}
+
+// holding is what is held now, and a channel that is closed at the next.
+func (f *freshness) holding() (commit, <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.more == nil {
+		f.more = make(chan struct{})
+	}
+	return f.held, f.more
+}
+
+// confirm asks until the end.
+func (f *freshness) confirm(cluster string) {
+	defer close(f.idle)
+	tick := time.NewTicker(confirmEvery)
+	defer tick.Stop()
+	for f.ctx.Err() == nil {
+		held, _ := f.holding()
+		sent := time.Now()
+		ctx, cancel := context.WithTimeout(f.ctx, confirmEvery)
+		var at Position
+		_, err := f.client.look(ctx, func(p Position) { at = p })
+		cancel()
+		switch {
+		case err != nil:
+			f.client.o.Log.Debug("etcd does not say what was committed last", "error", err)
+		case at.Cluster != cluster:
+			f.end(fmt.Errorf("%w: another cluster of etcd answers", ErrOtherHistory))
+		case at.HeadRevision < held.revision:
+			f.end(fmt.Errorf("%w: its last commit is of revision %d, and this controller has one of %d", ErrOtherHistory, at.HeadRevision, held.revision))
+		default:
+			f.await(sent, at)
+		}
+		select {
+		case <-f.ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// await waits until what a quorum has told is held.
+func (f *freshness) await(sent time.Time, at Position) {
+	for {
+		held, more := f.holding()
+		if held.revision == at.HeadRevision && !bytes.Equal(held.head, at.Head) {
+			f.end(fmt.Errorf("%w: the head of revision %d is another one", ErrOtherHistory, at.HeadRevision))
+			return
+		}
+		if held.revision >= at.HeadRevision {
+			f.confirmed(sent)
+			return
+		}
+		limit := time.NewTimer(lagLimit)
+		select {
+		case <-f.ctx.Done():
+		case <-more:
+		case <-limit.C:
+			select {
+			case f.lags <- struct{}{}:
+			default:
+			}
+		}
+		limit.Stop()
+		if f.ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (f *freshness) confirmed(sent time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why == nil {
+		f.asked = sent
+		f.expiry.Reset(maxAge - time.Since(sent))
+	}
+}
+
+// expire tells that Check fails from now on.
+func (f *freshness) expire() {
+	if err := f.check(); err != nil && f.stale != nil {
+		f.stale()
+	}
+}
+
+func (f *freshness) check() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.why != nil:
+		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+			"this controller does not follow the writer any more: ask another one, or this one again once it does"), f.why)
+	case f.asked.IsZero() || time.Since(f.asked) >= maxAge:
+		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+			"this controller does not know whether what it holds is up to date: ask another one, or this one again once it does"), ErrBehind)
+	}
+	return nil
+}
+
+func (f *freshness) over() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.why
+}
+
+func (f *freshness) end(why error) {
+	f.mu.Lock()
+	first := f.why == nil
+	if first {
+		f.why = why
+		f.expiry.Stop()
+		f.cancel()
+	}
+	f.mu.Unlock()
+	if !first || errors.Is(why, ErrClosed) {
+		return
+	}
+	f.client.o.Log.Warn("this controller does not follow the writer any more", "because", why)
+	if f.stale != nil {
+		f.stale()
+	}
+}

@@ -1,0 +1,45 @@
+package etcd
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What a quorum has counts from when it was asked, and only once it is held.
+func TestFreshness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stale := 0
+		f := newFreshness(New(Options{}), func() { stale++ })
+		f.holds(commit{revision: 4, head: []byte("four")})
+		behind := func(want bool, when string) {
+			t.Helper()
+			synctest.Wait()
+			if err := f.check(); errors.Is(err, ErrBehind) != want {
+				t.Errorf("%s: %v", when, err)
+			}
+		}
+		behind(true, "before the first answer")
+		f.await(time.Now(), Position{HeadRevision: 4, Head: []byte("four")})
+		behind(false, "it holds what the quorum has")
+		time.Sleep(maxAge / 2)
+		go f.await(time.Now(), Position{HeadRevision: 5, Head: []byte("five")})
+		time.Sleep(maxAge / 2)
+		behind(true, "the quorum has more")
+		if stale != 1 || len(f.lags) != 1 {
+			t.Errorf("it was told %d times that it is stale, and %d times that the watch lags", stale, len(f.lags))
+		}
+		f.holds(commit{revision: 5, head: []byte("five")})
+		behind(false, "it has come")
+		time.Sleep(maxAge / 2)
+		behind(true, "three seconds after the question")
+		if stale != 2 {
+			t.Errorf("it was told %d times that it is stale", stale)
+		}
+		f.await(time.Now(), Position{HeadRevision: 5, Head: []byte("another")})
+		if !errors.Is(f.over(), ErrOtherHistory) || stale != 3 {
+			t.Errorf("another head: %v", f.over())
+		}
+	})
+}

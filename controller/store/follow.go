@@ -1,0 +1,266 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync/atomic"
+
+	iradix "github.com/hashicorp/go-immutable-radix/v2"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Followed is a database of which another controller is the writer.
+type Followed struct {
+	// Feed gives what the writer commits. Follow has it for itself; Close ends it.
+	Feed Feed
+	// History is what this controller has seen of the database.
+	History *History
+	// Changed is called after each commit once views see it, one call at a time: Changes of the
+	// transaction's collections are what the commit has changed. It may be nil.
+	Changed func(*Tx)
+	// Waiting is called with the reason when Follow has to wait. It may be nil.
+	Waiting func(because string)
+	// Name of the database for errors.
+	Name string
+}
+
+// Feed is what a writer commits: controller/etcd.Follower. Errors of Check are *api.Problem.
+type Feed interface {
+	// Next waits for all records (anew), at first, and then for each commit without a gap. head
+	// and changes are those of Term.Commit.
+	Next(ctx context.Context) (head []byte, changes map[string][]byte, anew bool, err error)
+	// Check fails if what Next has returned may be out of date.
+	Check() error
+	// Position is the id of the database's cluster and its highest revision that is known.
+	Position() (cluster string, revision int64)
+	Close() error
+}
+
+// ErrNotWriter is in the error of each Update of a store that follows.
+var ErrNotWriter = errors.New("the store follows another controller's")
+
+// follower is the engine of a store that follows: all records are in memory, as the writer has
+// committed them.
+type follower struct {
+	store *Store
+	o     Options
+	from  Followed
+
+	signer *signer // nil before the first commit
+	// committed are the records after the last commit.
+	committed atomic.Pointer[records]
+	closed    atomic.Bool
+	why       atomic.Pointer[error]
+	over      chan struct{}
+	cancel    context.CancelFunc
+	ended     chan struct{}
+}
+
+// Follow opens a shared database for reading while another controller is its writer. It waits
+// until a writer has made the state, with this controller's schema, or ctx ends. Update fails
+// always, View while the Feed's Check does. The store ends, as one that is shared with its term
+// does, when it cannot follow any more: when a commit is not what a controller with the seal key
+// has written, when one is missing, when the history went back, or when the schema is one that
+// this controller does not read; Why has the reason. Of o, only Key, Now and Observe count.
+func Follow(ctx context.Context, o Options, from Followed) (*Store, error) {
+	s := newStore(Options{Now: o.Now, Observe: o.Observe})
+	f := &follower{store: s, o: o, from: from, over: make(chan struct{}), ended: make(chan struct{})}
+	s.engine, s.outcomeUnknown = f, f.over
+	for {
+		because, err := f.next(ctx)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("following the store %s: %w", from.Name, err), from.Feed.Close())
+		}
+		if because == "" {
+			break
+		}
+		if from.Waiting != nil {
+			from.Waiting(because)
+		}
+	}
+	s.schema = Schema()
+	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	go f.run(ctx)
+	return s, nil
+}
+
+func (f *follower) run(ctx context.Context) {
+	defer close(f.ended)
+	for {
+		because, err := f.next(ctx)
+		if err == nil && because != "" {
+			err = errors.New(because)
+		}
+		if err != nil {
+			f.why.Store(&err)
+			close(f.over)
+			return
+		}
+	}
+}
+
+// next takes what comes next. because says why the state cannot be read yet.
+func (f *follower) next(ctx context.Context) (because string, err error) {
+	text, changes, anew, err := f.from.Feed.Next(ctx)
+	if err != nil {
+		return "", err
+	}
+	before := f.committed.Load()
+	after, err := f.take(before, text, changes, anew)
+	if err != nil {
+		return "", err
+	}
+	if after.sequence == 0 {
+		f.committed.Store(after)
+		return "no controller has made the state yet", nil
+	}
+	m, err := metaOf(after)
+	switch {
+	case err != nil:
+		return "", err
+	case m.schema > Schema():
+		return "", &SchemaError{Found: m.schema}
+	case m.schema < Schema():
+		because = fmt.Sprintf("its schema is version %d, and this controller reads version %d: the writer has to migrate it", m.schema, Schema())
+	case anew:
+		if err := verifyRecords(after, true); err != nil {
+			return "", err
+		}
+	}
+	origin, _, err := getMeta[Origin](after, metaOrigin)
+	if err != nil {
+		return "", err
+	}
+	// First, so that nothing of the new epoch is believed in the old one.
+	f.store.epoch.Store(m.epoch)
+	if origin != (Origin{}) {
+		f.store.origin.Store(&origin)
+	}
+	f.committed.Store(after)
+	cluster, revision := f.from.Feed.Position()
+	f.from.History.Seen(cluster, revision, text)
+	if f.from.Changed != nil && before != nil && because == "" {
+		f.from.Changed(f.changed(before, after, changes, anew))
+	}
+	return because, nil
+}
+
+// take verifies what the feed has given.
+func (f *follower) take(before *records, text []byte, changes map[string][]byte, anew bool) (*records, error) {
+	said, err := parseHead(text)
+	if err != nil {
+		return nil, err
+	}
+	if text == nil {
+		if len(changes) > 0 || !anew {
+			return nil, fmt.Errorf("a program that is no controller has changed its head, or %d records without it", len(changes))
+		}
+		if before != nil && before.sequence > 0 {
+			return nil, errors.New("its head is gone")
+		}
+		return emptyRecords(), nil
+	}
+	if u := said.Unfinished; u != nil {
+		return nil, &UnfinishedError{*u}
+	}
+	if err := f.unlock(said); err != nil {
+		return nil, err
+	}
+	if !anew {
+		return f.signer.follow(before, said, changes)
+	}
+	cluster, revision := f.from.Feed.Position()
+	if err := f.from.History.check(seen{Cluster: cluster, Revision: revision, head: said}); err != nil {
+		return nil, err
+	}
+	all := iradix.New[[]byte]().Txn()
+	for key, value := range changes {
+		all.Insert([]byte(key), value)
+	}
+	after := &records{tree: all.Commit()}
+	return after, f.signer.verify(after, said)
+}
+
+// unlock derives the keys once there is something to unseal. It never makes one.
+func (f *follower) unlock(said head) (err error) {
+	s := f.store
+	if s.keys == nil {
+		if s.keys, err = f.o.Key.derive(false); err != nil {
+			return err
+		}
+		f.signer = s.keys.signer()
+	}
+	if said.KeyID != s.keys.id {
+		return anotherKey(said.KeyID, f.o.Key, s.keys.id)
+	}
+	return nil
+}
+
+// changed is a transaction after a commit that knows what the commit has changed.
+func (f *follower) changed(before, after *records, changes map[string][]byte, anew bool) *Tx {
+	keys := maps.Clone(changes)
+	if anew { // what is gone is not among the changes
+		all := before.tree.Root().Iterator()
+		for key, _, more := all.Next(); more; key, _, more = all.Next() {
+			keys[string(key)] = nil
+		}
+	}
+	tx := &Tx{reader: after, recent: &f.store.recent}
+	for path := range keys {
+		bucket, key := splitPath(path)
+		if key != "" && before.has(bucket) {
+			tx.noted(bucket, key, noted{value: before.get(bucket, key)})
+		} else if key != "" {
+			tx.noted(bucket, key, noted{})
+		}
+	}
+	return tx
+}
+
+func (f *follower) check() error {
+	if f.closed.Load() {
+		return errClosed
+	}
+	if why := f.why.Load(); why != nil {
+		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+			"this controller does not follow the writer any more: ask another one, or this one again once it does"), *why)
+	}
+	return f.from.Feed.Check()
+}
+
+func (f *follower) view(fn func(reader) error) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	return fn(f.committed.Load())
+}
+
+func (f *follower) update(func(writer) error) error {
+	if f.closed.Load() {
+		return errClosed
+	}
+	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+		"this controller is not the writer, so nothing of this request was kept: ask another one"), ErrNotWriter)
+}
+
+func (f *follower) close() error {
+	if f.closed.Swap(true) {
+		return nil
+	}
+	f.cancel()
+	<-f.ended
+	return errors.Join(f.from.Feed.Close(), f.from.History.flush())
+}
+
+// Why is why a store that follows has ended, nil for any other and before that.
+func (s *Store) Why() error {
+	if f, ok := s.engine.(*follower); ok && f.why.Load() != nil {
+		return *f.why.Load()
+	}
+	return nil
+}
+
+func emptyRecords() *records { return &records{tree: iradix.New[[]byte]()} }

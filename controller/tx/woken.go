@@ -1,0 +1,96 @@
+package tx
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/store"
+)
+
+// Woken are the keys of notify.Hub that a commit wakes, from what it has changed: for a
+// controller that follows the writer. The writer wakes by what it does, which is fewer waits
+// or as many. all says that every wait is to be woken. What only the writer knows, such as
+// which nodes are present, wakes nobody here.
+func Woken(t *store.Tx) (keys []string, all bool, err error) {
+	if t.BeginsEpoch() { // what counts in one epoch does not in another
+		return nil, true, nil
+	}
+	rollout, changed, err := t.AgentRolloutChange()
+	if err != nil {
+		return nil, true, err
+	}
+	if changed {
+		if rollout.Before != nil && rollout.Before.Halted() {
+			return nil, true, nil // nodes are told that have waited for its end
+		}
+		keys = append(keys, notify.Nodes)
+	}
+	w := woken{instances: map[string]bool{}, keys: keys}
+	err = errors.Join(
+		w.each(t.Instances().ChangedKeys, func(key string) error { return w.instance(key, nil) }),
+		w.each(t.Desired().ChangedKeys, w.ofInstance),
+		w.each(t.Files().ChangedKeys, w.ofInstance),
+		w.each(t.Operations().ChangedKeys, w.operation),
+		w.each(t.Events().ChangedKeys, w.event),
+		w.each(t.Tokens().ChangedKeys, func(key string) error { return w.wake(key) }),
+		w.owned(t.NodeOwners(), notify.Nodes),
+		w.owned(t.VolumeOwners()))
+	return w.keys, err != nil, err
+}
+
+type woken struct {
+	instances map[string]bool
+	keys      []string
+}
+
+func (w *woken) each(changed func() ([]string, error), do func(key string) error) error {
+	keys, err := changed()
+	for _, key := range keys {
+		err = errors.Join(err, do(key))
+	}
+	return err
+}
+
+func (w *woken) wake(keys ...string) error {
+	w.keys = append(w.keys, keys...)
+	return nil
+}
+
+// instance wakes who waits for an instance, or for the list of them.
+func (w *woken) instance(id string, err error) error {
+	if err == nil && id != "" && !w.instances[id] {
+		w.instances[id] = true
+		err = w.wake(id, notify.Instances)
+	}
+	return err
+}
+
+// ofInstance is a record whose key begins with its instance.
+func (w *woken) ofInstance(key string) error { return w.instance(store.InstanceOf(key), nil) }
+
+func (w *woken) operation(key string) error {
+	id, sequence, err := store.ParseOperationKey(key)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.wake(notify.Operations, fmt.Sprintf("%s/%d", id, sequence)), w.instance(id, nil))
+}
+
+func (w *woken) event(key string) error {
+	return errors.Join(w.wake(notify.Events), w.ofInstance(key))
+}
+
+// owned are nodes or volumes, and whose they were and are.
+func (w *woken) owned(records store.Collection[store.Owner], list ...string) error {
+	changes, err := records.Changes()
+	for _, c := range changes {
+		err = errors.Join(err, w.wake(c.Key), w.wake(list...))
+		for _, owner := range []*store.Owner{c.Before, c.After} {
+			if owner != nil {
+				err = w.instance(owner.InstanceID, err)
+			}
+		}
+	}
+	return err
+}
