@@ -155,7 +155,7 @@ func (w *world) must(err error) {
 }
 
 // firstStart starts one controller, makes a token there, and then starts the others with its
-// seal key, as the operator does, and with its CA, if that is on its disk.
+// seal key, as the operator does.
 func (w *world) firstStart() {
 	w.t.Helper()
 	first := w.controllers[0]
@@ -169,9 +169,7 @@ func (w *world) firstStart() {
 	w.must(err)
 	w.token = token.Secret
 	for _, c := range w.controllers[1:] {
-		for _, name := range []string{"seal.key", "pki"} {
-			w.must(copyAll(filepath.Join(first.data(), name), filepath.Join(c.data(), name)))
-		}
+		w.must(copyAll(filepath.Join(first.data(), "seal.key"), filepath.Join(c.data(), "seal.key")))
 		c.start()
 	}
 	for _, c := range w.controllers {
