@@ -133,7 +133,8 @@ func (p *process) stop() error {
 		return err
 	case <-time.After(20 * time.Second):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // its goroutines
-		<-p.exit
+		err := <-p.exit
+		p.t.Logf("after SIGQUIT: %v", err)
 		p.t.Fatalf("it does not stop\n%s", p.logged())
 		return nil
 	}

@@ -127,7 +127,7 @@ func TestWhatAReplicaRefuses(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer l.Close()
+				t.Cleanup(func() { _ = l.Close() })
 				f, err := l.(*net.TCPListener).File()
 				if err != nil {
 					t.Fatal(err)
