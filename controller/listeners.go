@@ -68,6 +68,17 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners
 	return l, err
 }
 
+// withoutHTTPS closes HTTPS. That it could be opened shows that it can be when this controller
+// becomes the writer. An agent whose connection is refused goes on to the next controller.
+func (l *listeners) withoutHTTPS() error {
+	if l.inheritedHTTPS {
+		return errors.New("systemd hands over a socket called https, on which clients would wait in vain until this controller is the writer: set replica.url and replica.listen, or remove the socket from the unit")
+	}
+	err := l.HTTPS.Close()
+	l.HTTPS = nil
+	return err
+}
+
 func (l listeners) close() {
 	for _, each := range []net.Listener{l.HTTPS, l.API, l.Metrics} {
 		if each != nil {

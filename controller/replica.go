@@ -22,6 +22,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/core"
 	"github.com/nodehitch/nodehitch/controller/etcd"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
@@ -35,7 +36,8 @@ type replica struct {
 	history *store.History
 	// writer is who the writer was when etcd was asked last, "" for nobody.
 	writer  atomic.Pointer[string]
-	etcd    config.Etcd
+	c       config.Config
+	peers   *peers // nil if this controller serves while it is the writer only
 	metrics *telemetry.Metrics
 	log     *slog.Logger
 	close   func() error
@@ -44,12 +46,73 @@ type replica struct {
 // historyFile is in the data directory what this controller has seen of the shared store.
 const historyFile = "history.json"
 
-func openReplica(c config.Config, metrics *telemetry.Metrics, log *slog.Logger) (_ *replica, err error) {
+// serveReplica waits to become the writer, and serves as the writer until its term is over.
+func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *telemetry.Metrics, log *slog.Logger) (err error) {
+	// What goes on from the start of the process to its end.
+	process, ctx := errgroup.WithContext(ctx)
+	ctx, end := context.WithCancel(ctx)
+	var r *replica
+	defer func() {
+		end()
+		err = errors.Join(err, process.Wait())
+		if r != nil {
+			_ = r.close() // the process ends
+		}
+	}()
+	if r, err = openReplica(ctx, process, c, metrics, log); err != nil {
+		return err
+	}
+	term, err := r.becomeWriter(ctx, process, l)
+	switch {
+	case term == nil && ctx.Err() != nil:
+		log.Info("stopped")
+		return nil
+	case err != nil:
+		return err
+	}
+	defer func() { _ = term.Close() }() // the store has, if it was opened
+	if l.HTTPS == nil {
+		if l.HTTPS, err = listenHTTPS(ctx, c); err != nil {
+			return err
+		}
+	}
+	metrics.Writer(true)
+	return serveAs(ctx, r.writerIn(term), c, *l, metrics, log)
+}
+
+// writer is a replica in its term.
+type writer struct {
+	term   *etcd.Term
+	shared *store.Shared
+	peers  *peers // nil as in replica
+}
+
+func (r *replica) writerIn(term *etcd.Term) *writer {
+	return &writer{term: term, shared: &store.Shared{Term: term, History: r.history, Name: nameOf(r.c.Store.Etcd)}, peers: r.peers}
+}
+
+// lead has requests answered that other replicas hand on.
+func (w *writer) lead(api http.Handler) {
+	if w.peers != nil {
+		w.peers.server.Lead(api)
+	}
+}
+
+// options are what a writer is opened with.
+func (w *writer) options(o *core.Options) {
+	o.Shared = w.shared
+	if w.peers != nil {
+		o.Blobs = w.peers.blobs
+		o.MayMigrate = func() error { return etcd.CheckSchema(w.peers.joined().Live(), store.Schema()) }
+	}
+}
+
+func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, metrics *telemetry.Metrics, log *slog.Logger) (_ *replica, err error) {
 	release, err := holdDirectory(c.DataDirectory)
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{etcd: c.Store.Etcd, metrics: metrics, log: log}
+	r := &replica{c: c, metrics: metrics, log: log}
 	r.close = func() error { return errors.Join(r.client.Close(), release()) }
 	defer func() {
 		if err != nil {
@@ -67,6 +130,11 @@ func openReplica(c config.Config, metrics *telemetry.Metrics, log *slog.Logger) 
 	}
 	r.writer.Store(new(string))
 	metrics.Writer(false)
+	if c.Replica.Serves() {
+		if r.peers, err = openPeers(ctx, process, c, log); err != nil {
+			return nil, err
+		}
+	}
 	return r, nil
 }
 
@@ -131,47 +199,45 @@ func holdDirectory(path string) (release func() error, err error) {
 	return directory.Close, nil
 }
 
-// becomeWriter waits for it. Meanwhile the unix socket answers that this controller is not the
-// writer, and metrics are served.
-func (r *replica) becomeWriter(ctx context.Context, l *listeners) (*etcd.Term, error) {
-	if l.inheritedHTTPS {
-		return nil, errors.New("systemd hands over a socket called https, on which clients of a standby would wait in vain: remove it from the unit; the controller opens the address of listen (--listen) itself while it is the writer")
+// becomeWriter waits for it. Meanwhile requests are handed to the writer. If this controller
+// serves while it is the writer only, then its unix socket answers that it is not.
+func (r *replica) becomeWriter(ctx context.Context, process *errgroup.Group, l *listeners) (*etcd.Term, error) {
+	if r.peers == nil {
+		if err := l.withoutHTTPS(); err != nil {
+			return nil, err
+		}
 	}
-	// That it could be opened shows that it can be when this controller becomes the writer. An
-	// agent whose connection is refused goes on to the next controller.
-	if err := l.HTTPS.Close(); err != nil {
-		return nil, err
-	}
-	l.HTTPS = nil
 	group, waiting := errgroup.WithContext(ctx)
 	over, end := context.WithCancel(waiting)
 	defer end()
-	serveBorrowed(group, over, l.API, http.HandlerFunc(r.answer))
+	if r.peers == nil {
+		serveBorrowed(group, over, l.API, http.HandlerFunc(r.answer))
+	}
 	serveBorrowed(group, over, l.Metrics, metricsHandler(r.metrics))
 	group.Go(func() error { return watchdog(over, func(context.Context) error { return nil }, r.log) })
 	var term *etcd.Term
 	group.Go(func() (err error) {
 		defer end()
+		if r.peers != nil {
+			if err := r.peers.join(ctx, process, r.client, r.c); err != nil {
+				return err
+			}
+			group.Go(func() error { return r.door(over, *l) })
+		}
 		term, err = r.client.Campaign(over, r.see)
 		return err
 	})
 	notifySystemd(daemon.SdNotifyReady, r.log)
 	err := group.Wait()
-	for _, each := range []net.Listener{l.API, l.Metrics} {
+	for _, each := range []net.Listener{l.HTTPS, l.API, l.Metrics} {
 		if each != nil {
-			err = errors.Join(err, borrowed{each}.until(time.Time{}))
+			err = errors.Join(err, until(each, time.Time{}))
 		}
 	}
 	if err != nil && term != nil {
 		err = errors.Join(err, term.Close())
 	}
 	return term, err
-}
-
-// shared is the store in this term.
-func (r *replica) shared(term *etcd.Term) *store.Shared {
-	r.metrics.Writer(true)
-	return &store.Shared{Term: term, History: r.history, Name: nameOf(r.etcd)}
 }
 
 func (r *replica) see(p etcd.Position) {
@@ -201,7 +267,7 @@ func serveBorrowed(group *errgroup.Group, over context.Context, l net.Listener, 
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
-	group.Go(func() error { return listenedOn(server.Serve(borrowed{l})) })
+	group.Go(func() error { return listenedOn(server.Serve(borrow(l))) })
 	group.Go(func() error {
 		<-over.Done()
 		limit, cancel := context.WithTimeout(context.WithoutCancel(over), time.Second)
@@ -213,11 +279,34 @@ func serveBorrowed(group *errgroup.Group, over context.Context, l net.Listener, 
 	})
 }
 
-// borrowed is a listener whose Close ends a pending Accept, and leaves it open for the next.
-type borrowed struct{ net.Listener }
+// borrowed is a listener whose Close leaves it open for the next, which begins with borrow.
+type borrowed struct {
+	net.Listener
+	closed atomic.Bool
+}
 
-func (b borrowed) Close() error { return b.until(time.Unix(1, 0)) }
+func borrow(l net.Listener) *borrowed {
+	_ = until(l, time.Time{}) // it fails for one that is closed, and so does Accept
+	return &borrowed{Listener: l}
+}
 
-func (b borrowed) until(deadline time.Time) error {
-	return b.Listener.(interface{ SetDeadline(t time.Time) error }).SetDeadline(deadline)
+func (b *borrowed) Accept() (net.Conn, error) {
+	conn, err := b.Listener.Accept()
+	if b.closed.Load() {
+		if err == nil {
+			_ = conn.Close() // nothing was read
+		}
+		return nil, net.ErrClosed
+	}
+	return conn, err
+}
+
+// Close ends a pending Accept.
+func (b *borrowed) Close() error {
+	b.closed.Store(true)
+	return until(b.Listener, time.Unix(1, 0))
+}
+
+func until(l net.Listener, deadline time.Time) error {
+	return l.(interface{ SetDeadline(t time.Time) error }).SetDeadline(deadline)
 }

@@ -1,15 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
 )
 
 // replicas start controllers that share an etcd, each with a directory of its own.
@@ -78,6 +84,58 @@ func TestAStandbyBecomesTheWriter(t *testing.T) {
 	}
 	if err := second.stop(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Each of two controllers that know each other serves, and only one of them is the writer.
+func TestADoorHandsRequestsToTheWriter(t *testing.T) {
+	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
+	key := filepath.Join(t.TempDir(), "seal.key")
+	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	begin := func(id string) *process {
+		address := loopback.FreeAddress(t)
+		return r.begin(id, nil, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+key, "NODEHITCH_CONTROLLER_REPLICA_URL=https://"+address, "NODEHITCH_CONTROLLER_REPLICA_LISTEN="+address)
+	}
+	first := begin("c1")
+	first.says("pin=sha256:")
+	r.first = "" // the other gets no file of it
+	door := begin("c2")
+	address := door.says(`requests are handed to the writer.* listen=(\S+)`)[1]
+	if status, body := door.call("PUT", instance, spec(t)); status != http.StatusCreated {
+		t.Fatalf("at the door: %d %s", status, body)
+	}
+	first.says("uid 0 of the machine of replica c2")
+	_, trust := first.call("GET", "/v1/trust", nil)
+	var anchor wire.Trust
+	if err := json.Unmarshal([]byte(trust), &anchor); err != nil {
+		t.Fatal(err)
+	}
+	agent, err := client.New(client.Options{BaseURL: "https://" + address, RootPEM: []byte(anchor.RootCertificate), Pin: anchor.Pin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(agent.CloseIdle)
+	if err := client.Done(agent.GetReadyz(t.Context())); err != nil {
+		t.Errorf("over TLS, with a certificate of its own: %v", err)
+	}
+	if status, body := first.call("GET", instance, nil); status != http.StatusOK {
+		t.Errorf("of the writer: %d %s", status, body)
+	}
+
+	if err := first.stop(); err != nil {
+		t.Errorf("%v\n%s", err, first.logged())
+	}
+	door.says("listen=" + regexp.QuoteMeta(address) + " .*pin=sha256:")
+	if status, body := door.call("GET", instance, nil); status != http.StatusOK {
+		t.Errorf("once it is the writer: %d %s", status, body)
+	}
+	if err := client.Done(agent.GetReadyz(t.Context())); err != nil {
+		t.Errorf("over TLS, once it is the writer: %v", err)
+	}
+	if err := door.stop(); err != nil {
+		t.Errorf("%v\n%s", err, door.logged())
 	}
 }
 

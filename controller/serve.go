@@ -21,8 +21,10 @@ import (
 	"github.com/nodehitch/nodehitch/controller/agentupgrade"
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/ui/certificate"
 	"github.com/nodehitch/nodehitch/shared/nocore"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -56,35 +58,25 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	}
 	defer func() { sockets.close() }()
 	metrics := telemetry.New(version.Version)
-	var shared *store.Shared
-	over := func() error { return store.ErrOutcomeUnknown }
 	if c.Store.Etcd.Configured() {
-		r, err := openReplica(c.Config, metrics, log)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = r.close() }() // the process ends
-		term, err := r.becomeWriter(ctx, &sockets)
-		if ctx.Err() != nil && term == nil {
-			log.Info("stopped")
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer func() { _ = term.Close() }() // the store has, if it was opened
-		shared, over = r.shared(term), term.Why
-		if sockets.HTTPS, err = listenHTTPS(ctx, c.Config); err != nil {
-			return err
-		}
+		return serveReplica(ctx, c.Config, &sockets, metrics, log)
 	}
-	s, err := open(c.Config, shared, metrics, time.Now, log)
+	return serveAs(ctx, nil, c.Config, sockets, metrics, log)
+}
+
+// serveAs serves as the writer of a store that controllers share, or of one of its own (nil).
+func serveAs(ctx context.Context, as *writer, c config.Config, l listeners, metrics *telemetry.Metrics, log *slog.Logger) error {
+	s, err := open(c, as, metrics, time.Now, log)
 	if err != nil {
 		return err
 	}
-	s.over = over
-	s.logStart(c.Config, sockets, log)
-	err = s.run(ctx, sockets, log)
+	s.over = func() error { return store.ErrOutcomeUnknown }
+	if as != nil {
+		s.over = as.term.Why
+		as.lead(s.handler)
+	}
+	s.logStart(c, l, log)
+	err = s.run(ctx, l, log)
 	if s.nova != nil {
 		s.nova.Close()
 	}
@@ -102,7 +94,9 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	metrics := &http.Server{Handler: metricsHandler(s.metrics), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: server.ErrorLog}
 
-	group.Go(func() error { return listenedOn(server.Serve(s.limiter.Listener(l.HTTPS, s.tlsConfig()))) })
+	group.Go(func() error {
+		return listenedOn(server.Serve(s.limiter.Listener(l.HTTPS, tlsConfig(s.Authority, s.browsers))))
+	})
 	if l.API != nil {
 		group.Go(func() error { return listenedOn(server.Serve(l.API)) })
 	}
@@ -144,13 +138,13 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	return group.Wait()
 }
 
-func (s *services) tlsConfig() *tls.Config {
-	c := s.Authority.TLSConfig()
+func tlsConfig(a *pki.Authority, browsers *certificate.Certificate) *tls.Config {
+	c := a.TLSConfig()
 	c.NextProtos = []string{"http/1.1"}
-	if s.browsers != nil {
+	if browsers != nil {
 		own := c.GetCertificate
 		c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			if known := s.browsers.For(hello); known != nil {
+			if known := browsers.For(hello); known != nil {
 				return known, nil
 			}
 			return own(hello)

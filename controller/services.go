@@ -14,7 +14,6 @@ import (
 	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/openstack"
-	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	"github.com/nodehitch/nodehitch/controller/ui/certificate"
 )
@@ -34,22 +33,32 @@ type services struct {
 	over func() error
 }
 
+// openBrowsers is the certificate for browsers, nil if they get the one that agents get.
+func openBrowsers(c config.Config, now func() time.Time, log *slog.Logger) (*certificate.Certificate, error) {
+	u := c.UICertificate
+	if !u.Configured() {
+		return nil, nil
+	}
+	return certificate.Open(certificate.Options{Names: u.Names, File: u.File, Key: u.Key, Now: now, Log: log})
+}
+
 // open opens what is on disk and puts the API and the clouds to it. Nothing runs yet;
-// the caller closes the store. shared is nil for a store of this controller alone.
-func open(c config.Config, shared *store.Shared, metrics *telemetry.Metrics, now func() time.Time, log *slog.Logger) (*services, error) {
+// the caller closes the store. as is nil for a controller with a store of its own.
+func open(c config.Config, as *writer, metrics *telemetry.Metrics, now func() time.Time, log *slog.Logger) (*services, error) {
 	s := &services{metrics: metrics}
 	s.limiter = newLimiter(log, s.metrics)
 	var err error
-	if u := c.UICertificate; u.Configured() {
-		if s.browsers, err = certificate.Open(certificate.Options{Names: u.Names, File: u.File, Key: u.Key, Now: now, Log: log}); err != nil {
-			return nil, err
-		}
+	if s.browsers, err = openBrowsers(c, now, log); err != nil {
+		return nil, err
 	}
 	if s.clouds, err = openClouds(c.OpenStack, s.metrics.Cloud, log); err != nil {
 		return nil, err
 	}
-	s.Core, err = core.Open(core.Options{Config: c, Shared: shared, Source: sourceOf(s.clouds), Hub: new(notify.Hub), Metrics: s.metrics,
-		Progress: starting(log), Now: now, Log: log})
+	o := core.Options{Config: c, Source: sourceOf(s.clouds), Hub: new(notify.Hub), Metrics: s.metrics, Progress: starting(log), Now: now, Log: log}
+	if as != nil {
+		as.options(&o)
+	}
+	s.Core, err = core.Open(o)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +68,9 @@ func open(c config.Config, shared *store.Shared, metrics *telemetry.Metrics, now
 	}
 	s.metrics.BeginEnrollments(slices.Concat(enrollment.Results, attestation.Refusals)...)
 	s.metrics.CollectState(s.stateMetrics, now, log)
-	o := s.API()
-	o.SpreadSeconds = (&spread{store: s.Store, longest: c.PollSeconds, now: now, log: log}).seconds
-	if s.handler, err = api.New(o); err != nil {
+	served := s.API()
+	served.SpreadSeconds = (&spread{store: s.Store, longest: c.PollSeconds, now: now, log: log}).seconds
+	if s.handler, err = api.New(served); err != nil {
 		return nil, errors.Join(err, s.Store.Close())
 	}
 	return s, nil

@@ -134,7 +134,7 @@ func (l *stableController) open() {
 	listener, err := new(net.ListenConfig).Listen(l.t.Context(), "tcp", l.c.Listen)
 	l.must(err)
 	server, served := l.handler.HTTPServer(), make(chan error, 1)
-	go func() { served <- server.Serve(tls.NewListener(listener, l.tlsConfig())) }()
+	go func() { served <- server.Serve(tls.NewListener(listener, tlsConfig(l.Authority, l.browsers))) }()
 	l.served, l.stopped = served, func() { _ = server.Close() }
 }
 

@@ -202,6 +202,22 @@ func TestTheEtcdThatControllersShare(t *testing.T) {
 	}
 }
 
+func TestWhereReplicasReachEachOther(t *testing.T) {
+	const etcd = "store: {etcd: {endpoints: ['https://a:1']}}"
+	for file, want := range map[string]string{
+		"{" + etcd + ", replica: {url: 'https://c1.example:8444', listen: ':8444'}}": "",
+		"{" + etcd + ", replica: {url: 'https://c1.example:8444'}}":                  "/replica: has only one of url and listen",
+		"{" + etcd + ", replica: {url: 'http://c1:1', listen: ':1'}}":                `/replica/url: is "http://c1:1"`,
+		"{" + etcd + ", replica: {url: 'https://c1:1', listen: '1'}}":                `/replica/listen: is "1"; expected host:port`,
+		"replica: {url: 'https://c1:1', listen: ':1'}":                               "/replica: has a url, and the store is not shared",
+	} {
+		_, err := config.Load(config.Source{File: write(t, file)})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
+	}
+}
+
 func TestTheNameOfAReplica(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -52,6 +52,16 @@ func (c *Config) validate() fault.List {
 	v.between(c.MaxFileBytes, 1, 1<<50, "/maxFileBytes")
 	v.uiCertificate(c.UICertificate)
 	v.etcd(c.Store.Etcd)
+	if c.Replica.URL != "" {
+		v.url(c.Replica.URL, "/replica/url")
+	}
+	v.address(c.Replica.Listen, "/replica/listen", true)
+	if (c.Replica.URL == "") != (c.Replica.Listen == "") {
+		v.fault("/replica", "has only one of url and listen; expected both, or none")
+	}
+	if c.Replica.URL != "" && !c.Store.Etcd.Configured() {
+		v.fault("/replica", "has a url, and the store is not shared; expected store.etcd too, or no url")
+	}
 	if c.Replica.ID != "" && !replicaID.MatchString(c.Replica.ID) {
 		v.fault("/replica/id", "is %s; expected 1 to 64 letters, digits, and . _ - between them", grammar.Show(c.Replica.ID))
 	}

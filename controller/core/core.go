@@ -33,11 +33,16 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// Options are what a controller is opened with. All but Shared are required.
+// Options are what a controller is opened with. Those that may be nil say so; all others are required.
 type Options struct {
 	Config config.Config
 	// Shared is the store if several controllers share it, nil for a file of this one alone.
 	Shared *store.Shared
+	// Blobs are the package files of a replica, which others have too; nil for those of the data
+	// directory alone.
+	Blobs *files.Blobs
+	// MayMigrate is asked before the schema of the store is changed; nil for always.
+	MayMigrate func() error
 	// Source is where topologies come from.
 	Source stack.Source
 	// Hub wakes the waiters when something changes.
@@ -87,6 +92,11 @@ func Open(o Options) (*Core, error) {
 		Derive:  c.Events.Derive,
 		Observe: o.Metrics.Transaction,
 		BeforeMigration: func(s *store.Store) (err error) {
+			if o.MayMigrate != nil {
+				if err := o.MayMigrate(); err != nil {
+					return err
+				}
+			}
 			saved, err = c.backUp(s)
 			return err
 		},
@@ -120,6 +130,9 @@ func (c *Core) backUp(s *store.Store) (path string, err error) {
 }
 
 func (c *Core) blobs() (*files.Blobs, error) {
+	if c.o.Blobs != nil {
+		return c.o.Blobs, nil
+	}
 	return files.OpenBlobs(c.o.Config.DataDirectory, c.o.Config.MaxFileBytes, c.o.Now)
 }
 
@@ -138,7 +151,7 @@ func (c *Core) tie(o Options) error {
 	if err != nil {
 		return err
 	}
-	authority := pki.Options{Dir: filepath.Join(o.Config.DataDirectory, "pki"), Names: certificateNames(o.Config.Names), RootExists: instances > 0,
+	authority := pki.Options{Dir: filepath.Join(o.Config.DataDirectory, "pki"), Names: CertificateNames(o.Config.Names), RootExists: instances > 0,
 		Now: o.Now, Log: o.Log}
 	if c.Store.Shared() {
 		authority.Store = c.Store

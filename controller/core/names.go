@@ -12,8 +12,8 @@ import (
 // localNames are by which the machine itself reaches the controller.
 var localNames = []string{"localhost", "127.0.0.1", "::1"}
 
-// certificateNames are the names of the serving certificate, each once.
-func certificateNames(names []string) []string {
+// CertificateNames are the names of the serving certificate, each once.
+func CertificateNames(names []string) []string {
 	var all []string
 	for _, name := range slices.Concat(names, localNames) {
 		if name = strings.ToLower(name); !slices.Contains(all, name) {
@@ -38,7 +38,7 @@ func ownNames(c config.Config) []string {
 // name: no agent uses them.
 func notInCertificate(c config.Config) []string {
 	var named []string
-	for _, name := range certificateNames(c.Names) {
+	for _, name := range CertificateNames(c.Names) {
 		named = append(named, canonical(name))
 	}
 	var urls []string

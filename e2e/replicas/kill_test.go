@@ -11,6 +11,7 @@ import (
 // TestKill kills processes between two instructions: the writer, and one or two of three
 // members of etcd.
 func TestKill(t *testing.T) {
+	results.LongOnly(t)
 	w := open(t, 3, 3)
 	w.phase(t, "kill the writer", "a controller takes over when the lease has ended; systemd starts the killed one again", func(*results.Case) {
 		w.replaced(func(c *controller) func() {
@@ -51,6 +52,23 @@ func TestKill(t *testing.T) {
 		for _, i := range gone {
 			w.etcd.Members[i].WaitReady()
 		}
+	})
+}
+
+// TestDoors kills and stops the writer while all controllers serve.
+func TestDoors(t *testing.T) {
+	w := openDoors(t, 3, 3)
+	w.phase(t, "kill the writer behind doors", "a door takes over when the lease has ended; until then it answers that there is no writer", func(*results.Case) {
+		w.replaced(func(c *controller) func() {
+			c.signal(syscall.SIGKILL)
+			return func() {}
+		})
+	})
+	w.phase(t, "stop the writer behind doors", "a door takes over at once", func(*results.Case) {
+		w.replaced(func(c *controller) func() {
+			c.stop()
+			return c.start
+		})
 	})
 }
 

@@ -1,6 +1,7 @@
 package replicas
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -30,7 +31,9 @@ import (
 
 // world is all of it.
 type world struct {
-	t *testing.T
+	// doors: a controller that is not the writer serves too.
+	doors bool
+	t     *testing.T
 	// members are where etcd's run, clients is where callers of the API and single nodes are,
 	// agents where the crowd is.
 	members         []*host
@@ -87,7 +90,18 @@ func longOnly(t *testing.T, about string) {
 // until the agents are connected. Flags are further ones of etcd.
 func open(t *testing.T, members, controllers int, flags ...string) *world {
 	t.Helper()
-	w := &world{t: t}
+	return openWith(&world{t: t}, members, controllers, flags)
+}
+
+// openDoors is open with controllers that serve also while they are not the writer.
+func openDoors(t *testing.T, members, controllers int) *world {
+	t.Helper()
+	return openWith(&world{t: t, doors: true}, members, controllers, nil)
+}
+
+func openWith(w *world, members, controllers int, flags []string) *world {
+	t := w.t
+	t.Helper()
 	n := newNetwork(t)
 	w.clients, w.agents = n.host("clients", 200, 22), n.host("agents", 100, 21)
 	dir, filesystem := loopback.DiskDir(t)
@@ -115,6 +129,10 @@ func open(t *testing.T, members, controllers int, flags ...string) *world {
 		}
 		if members > 0 {
 			own["replica"] = fmt.Sprintf("{id: %s}", h.name)
+		}
+		if w.doors {
+			peers := net.JoinHostPort(h.address.String(), "8444")
+			own["replica"] = fmt.Sprintf("{id: %s, url: 'https://%s', listen: '%s'}", h.name, peers, peers)
 		}
 		w.controllers = append(w.controllers, newController(t, h, dir, own))
 	}
@@ -159,6 +177,9 @@ func (w *world) must(err error) {
 func (w *world) firstStart() {
 	w.t.Helper()
 	first := w.controllers[0]
+	if w.doors { // replicas know each other by it before there is a state
+		w.must(os.WriteFile(filepath.Join(first.data(), "seal.key"), bytes.Repeat([]byte("k"), 32), 0o600))
+	}
 	first.start()
 	root, err := client.New(client.Options{UnixSocket: first.socket(), Timeout: 5 * time.Second})
 	w.must(err)
@@ -362,6 +383,9 @@ func (w *world) describe(c *results.Case) {
 		store = fmt.Sprintf("etcd with %d members on one disk", len(w.etcd.Members))
 	}
 	c.Figure("store", "%s (%s)", store, cmp.Or(w.filesystem, "?"))
+	if w.doors {
+		c.Figure("doors", "all controllers serve")
+	}
 	c.Figure("agents", "%d, controllers %d, clients %d", w.size, len(w.controllers), registerClients+permitClients)
 }
 

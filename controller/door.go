@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/core"
+	"github.com/nodehitch/nodehitch/controller/etcd"
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/pki"
+	peer "github.com/nodehitch/nodehitch/controller/replica"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/version"
+)
+
+// peers is what this replica and the others say to each other.
+type peers struct {
+	client *peer.Client
+	blobs  *files.Blobs
+	server *peer.Server
+
+	mu     sync.Mutex
+	member *etcd.Member // nil until it has joined
+}
+
+// openPeers listens for the other replicas. They run in the group.
+func openPeers(ctx context.Context, group *errgroup.Group, c config.Config, log *slog.Logger) (*peers, error) {
+	secret, err := keyOf(c).Derive(peer.KeyPurpose)
+	if err != nil {
+		return nil, fmt.Errorf("%w; replicas know each other by the seal key, so each needs the same one before its first start", err)
+	}
+	trust, err := peer.NewTrust(secret)
+	if err != nil {
+		return nil, err
+	}
+	p := &peers{client: peer.NewClient(trust)}
+	if p.blobs, err = files.OpenBlobs(c.DataDirectory, c.MaxFileBytes, time.Now); err != nil {
+		return nil, err
+	}
+	p.blobs.Peers = &peer.Files{Client: p.client, Others: p.others, Log: log}
+	l, err := listenTCP(ctx, c.Replica.Listen, "replica.listen (--replica-listen)")
+	if err != nil {
+		return nil, err
+	}
+	p.server = peer.NewServer(trust, p.blobs, log)
+	group.Go(func() error { return p.server.Serve(l) })
+	group.Go(func() error {
+		<-ctx.Done()
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedLimit)
+		defer cancel()
+		err := p.server.Shutdown(limit)
+		p.client.Close()
+		return err
+	})
+	return p, nil
+}
+
+// join makes this process one of the replicas that are alive, for as long as ctx, which is the
+// group's, goes on.
+func (p *peers) join(ctx context.Context, group *errgroup.Group, client *etcd.Client, c config.Config) error {
+	member, err := client.Join(ctx, etcd.Replica{ID: c.Replica.ID, URL: c.Replica.URL, Version: version.Version, Schema: store.Schema()})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.member = member
+	p.mu.Unlock()
+	group.Go(func() error { return member.Run(ctx) })
+	return nil
+}
+
+func (p *peers) joined() *etcd.Member {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.member
+}
+
+func (p *peers) others() []string {
+	if m := p.joined(); m != nil {
+		return m.Others()
+	}
+	return nil
+}
+
+func (p *peers) writer() string {
+	if m := p.joined(); m != nil {
+		return m.Writer()
+	}
+	return ""
+}
+
+// door serves the API until ctx ends, by handing each request to the writer. It needs the
+// state for its own certificate only.
+func (r *replica) door(ctx context.Context, l listeners) (err error) {
+	d := &doorAuthority{c: r.c, log: r.log}
+	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: r.client.Follow(nil), History: r.history,
+		Name: nameOf(r.c.Store.Etcd), Changed: d.changed, Waiting: func(because string) { r.log.Info("not serving yet", "because", because) }})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer func() { err = errors.Join(err, followed.Close()) }()
+	authority, err := d.follow(ctx, followed)
+	if authority == nil {
+		return err
+	}
+	browsers, err := openBrowsers(r.c, time.Now, r.log)
+	if err != nil {
+		return err
+	}
+	forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.peers.writer, Client: r.peers.client, Log: r.log})
+	server := api.NewServer(forwarder, r.log)
+	server.RegisterOnShutdown(forwarder.Drain)
+	copies := &files.Service{Store: followed, Blobs: r.peers.blobs, Now: time.Now, Log: r.log}
+
+	group, serving := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return listenedOn(server.Serve(newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))))
+	})
+	if l.API != nil {
+		group.Go(func() error { return listenedOn(server.Serve(borrow(l.API))) })
+	}
+	group.Go(func() error { copies.RunCopies(serving); return nil })
+	group.Go(func() error {
+		select {
+		case <-followed.OutcomeUnknown():
+			return followed.Why()
+		case <-serving.Done():
+			return nil
+		}
+	})
+	group.Go(func() error {
+		<-serving.Done()
+		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedLimit)
+		defer cancel()
+		return api.Shutdown(limit, server)
+	})
+	r.log.Info("serving: requests are handed to the writer", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
+		"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
+	return group.Wait()
+}
+
+// doorAuthority is the CA as the writer has left it.
+type doorAuthority struct {
+	c   config.Config
+	log *slog.Logger
+
+	mu        sync.Mutex
+	store     *store.Store   // nil until it is followed
+	authority *pki.Authority // nil until it is complete
+}
+
+// changed is called after each commit of the writer.
+func (d *doorAuthority) changed(tx *store.Tx) {
+	keys, err := tx.Authority().ChangedKeys()
+	if err == nil && len(keys) == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.load()
+}
+
+// follow waits for the authority, which is complete after the writer's first start, and for
+// etcd to confirm that what is held is up to date. It is nil if ctx ends.
+func (d *doorAuthority) follow(ctx context.Context, s *store.Store) (*pki.Authority, error) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		if a := d.with(s); a != nil {
+			return a, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil
+		case <-s.OutcomeUnknown():
+			return nil, s.Why()
+		case <-tick.C:
+		}
+	}
+}
+
+func (d *doorAuthority) with(s *store.Store) *pki.Authority {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.store = s
+	if d.authority == nil {
+		d.load()
+	}
+	return d.authority
+}
+
+// load takes the authority over. It is not complete before the writer's first start is.
+func (d *doorAuthority) load() {
+	switch {
+	case d.store == nil: // follow comes
+	case d.authority != nil:
+		if err := d.authority.Reload(); err != nil {
+			d.log.Error("the certificates are not those of the writer", "error", err)
+		}
+	default:
+		authority, err := pki.Load(pki.Options{Store: d.store, ReadOnly: true, Dir: filepath.Join(d.c.DataDirectory, "pki"), Names: core.CertificateNames(d.c.Names), Log: d.log})
+		if err != nil {
+			d.log.Debug("not serving yet", "because", err)
+			return
+		}
+		d.authority = authority
+	}
+}
