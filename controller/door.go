@@ -64,18 +64,22 @@ func openPeers(ctx context.Context, group *errgroup.Group, c config.Config, log 
 	return p, nil
 }
 
-// join makes this process one of the replicas that are alive, for as long as ctx, which is the
-// group's, goes on.
-func (p *peers) join(ctx context.Context, group *errgroup.Group, client *etcd.Client, c config.Config) error {
-	member, err := client.Join(ctx, etcd.Replica{ID: c.Replica.ID, URL: c.Replica.URL, Version: version.Version, Schema: store.Schema()})
-	if err != nil {
-		return err
+// join makes this process one of the replicas that are alive, once etcd answers.
+func (p *peers) join(ctx context.Context, client *etcd.Client, c config.Config, log *slog.Logger) (*etcd.Member, error) {
+	self := etcd.Replica{ID: c.Replica.ID, URL: c.Replica.URL, Version: version.Version, Schema: store.Schema()}
+	for {
+		member, err := client.Join(ctx, self)
+		switch {
+		case err == nil:
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.member = member
+			return member, nil
+		case ctx.Err() != nil, errors.Is(err, etcd.ErrSameID):
+			return nil, err
+		}
+		log.Warn("not a replica yet; it is tried again", "because", err)
 	}
-	p.mu.Lock()
-	p.member = member
-	p.mu.Unlock()
-	group.Go(func() error { return member.Run(ctx) })
-	return nil
 }
 
 func (p *peers) joined() *etcd.Member {
@@ -100,7 +104,7 @@ func (p *peers) writer() string {
 
 // door serves the API until ctx ends, by handing each request to the writer. It needs the
 // state for its own certificate only.
-func (r *replica) door(ctx context.Context, l listeners) (err error) {
+func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	d := &doorAuthority{c: r.c, log: r.log}
 	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: r.client.Follow(nil), History: r.history,
 		Name: nameOf(r.c.Store.Etcd), Changed: d.changed, Waiting: func(because string) { r.log.Info("not serving yet", "because", because) }})
@@ -119,18 +123,22 @@ func (r *replica) door(ctx context.Context, l listeners) (err error) {
 	if err != nil {
 		return err
 	}
+	if l.HTTPS == nil {
+		if l.HTTPS, err = listenHTTPS(ctx, r.c); err != nil {
+			return err
+		}
+	}
 	forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.peers.writer, Client: r.peers.client, Log: r.log})
 	server := api.NewServer(forwarder, r.log)
 	server.RegisterOnShutdown(forwarder.Drain)
+	r.forwarder.Store(forwarder)
 	copies := &files.Service{Store: followed, Blobs: r.peers.blobs, Now: time.Now, Log: r.log}
 
 	group, serving := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return listenedOn(server.Serve(newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))))
 	})
-	if l.API != nil {
-		group.Go(func() error { return listenedOn(server.Serve(borrow(l.API))) })
-	}
+	group.Go(func() error { authority.Run(serving); return nil })
 	group.Go(func() error { copies.RunCopies(serving); return nil })
 	group.Go(func() error {
 		select {
@@ -159,6 +167,7 @@ type doorAuthority struct {
 	mu        sync.Mutex
 	store     *store.Store   // nil until it is followed
 	authority *pki.Authority // nil until it is complete
+	said      string         // why it is not
 }
 
 // changed is called after each commit of the writer.
@@ -212,7 +221,10 @@ func (d *doorAuthority) load() {
 	default:
 		authority, err := pki.Load(pki.Options{Store: d.store, ReadOnly: true, Dir: filepath.Join(d.c.DataDirectory, "pki"), Names: core.CertificateNames(d.c.Names), Log: d.log})
 		if err != nil {
-			d.log.Debug("not serving yet", "because", err)
+			if d.said != err.Error() {
+				d.log.Warn("not serving yet", "because", err)
+			}
+			d.said = err.Error()
 			return
 		}
 		d.authority = authority

@@ -68,10 +68,13 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners
 	return l, err
 }
 
-// withoutHTTPS closes HTTPS. That it could be opened shows that it can be when this controller
-// becomes the writer. An agent whose connection is refused goes on to the next controller.
-func (l *listeners) withoutHTTPS() error {
-	if l.inheritedHTTPS {
+// withoutHTTPS closes HTTPS until there is something to serve. That it could be opened shows
+// that it can be again. An agent whose connection is refused goes on to the next controller.
+func (l *listeners) withoutHTTPS(door bool) error {
+	switch {
+	case l.inheritedHTTPS && door:
+		return nil
+	case l.inheritedHTTPS:
 		return errors.New("systemd hands over a socket called https, on which clients would wait in vain until this controller is the writer: set replica.url and replica.listen, or remove the socket from the unit")
 	}
 	err := l.HTTPS.Close()

@@ -2,16 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/etcd"
 	"github.com/nodehitch/nodehitch/controller/store"
 )
 
@@ -50,7 +54,7 @@ func migrate(cmd *cobra.Command, c config.Loaded, _ []string) error {
 	}
 	m := backup.Migration{DataDirectory: c.DataDirectory, Key: keyOf(c.Config), Shared: shared, Now: time.Now}
 	done, err := m.Run(cmd.Context())
-	if err != nil {
+	if err = errors.Join(err, giveHistory(c.Config)); err != nil {
 		return err
 	}
 	if done.Already {
@@ -74,7 +78,8 @@ func sharingOf(c config.Config) sharing {
 		return nil
 	}
 	return func(ctx context.Context) (*store.Shared, error) {
-		if _, err := holdDirectory(c.DataDirectory); err != nil {
+		release, err := holdDirectory(c.DataDirectory)
+		if err != nil {
 			return nil, err
 		}
 		history, err := store.OpenHistory(filepath.Join(c.DataDirectory, historyFile))
@@ -89,8 +94,27 @@ func sharingOf(c config.Config) sharing {
 		if err != nil {
 			return nil, err
 		}
-		return &store.Shared{Term: term, History: history, Name: nameOf(c.Store.Etcd)}, nil
+		return &store.Shared{Term: locked{term, release}, History: history, Name: nameOf(c.Store.Etcd)}, nil
 	}
+}
+
+// locked is a term in which this process alone uses the data directory.
+type locked struct {
+	*etcd.Term
+	release func() error
+}
+
+func (l locked) Close() error { return errors.Join(l.Term.Close(), l.release()) }
+
+// giveHistory gives what the command has noted, as root perhaps, to the owner of the data
+// directory, whose controller reads it.
+func giveHistory(c config.Config) error {
+	path := filepath.Join(c.DataDirectory, historyFile)
+	owner := new(unix.Stat_t)
+	if err := unix.Stat(c.DataDirectory, owner); err != nil || missing(path) {
+		return err
+	}
+	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
 }
 
 func requireShared(c config.Config) (sharing, error) {

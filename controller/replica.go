@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -20,13 +20,15 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/core"
 	"github.com/nodehitch/nodehitch/controller/etcd"
+	peer "github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
-	"github.com/nodehitch/nodehitch/shared/api"
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // replica is a controller among those that share their store in etcd. It waits to become the
@@ -35,12 +37,14 @@ type replica struct {
 	client  *etcd.Client
 	history *store.History
 	// writer is who the writer was when etcd was asked last, "" for nobody.
-	writer  atomic.Pointer[string]
-	c       config.Config
-	peers   *peers // nil if this controller serves while it is the writer only
-	metrics *telemetry.Metrics
-	log     *slog.Logger
-	close   func() error
+	writer atomic.Pointer[string]
+	c      config.Config
+	peers  *peers // nil if this controller serves while it is the writer only
+	// forwarder is nil until this controller is a door.
+	forwarder atomic.Pointer[peer.Forwarder]
+	metrics   *telemetry.Metrics
+	log       *slog.Logger
+	close     func() error
 }
 
 // historyFile is in the data directory what this controller has seen of the shared store.
@@ -48,9 +52,11 @@ const historyFile = "history.json"
 
 // serveReplica waits to become the writer, and serves as the writer until its term is over.
 func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *telemetry.Metrics, log *slog.Logger) (err error) {
-	// What goes on from the start of the process to its end.
-	process, ctx := errgroup.WithContext(ctx)
-	ctx, end := context.WithCancel(ctx)
+	// What goes on until nothing is served any more; if it fails, nothing is.
+	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
+	process, lasting := errgroup.WithContext(lasting)
+	ctx, stop := context.WithCancel(ctx)
+	defer context.AfterFunc(lasting, stop)()
 	var r *replica
 	defer func() {
 		end()
@@ -59,10 +65,10 @@ func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *t
 			_ = r.close() // the process ends
 		}
 	}()
-	if r, err = openReplica(ctx, process, c, metrics, log); err != nil {
+	if r, err = openReplica(lasting, process, c, metrics, log); err != nil {
 		return err
 	}
-	term, err := r.becomeWriter(ctx, process, l)
+	term, err := r.becomeWriter(ctx, func(m *etcd.Member) { process.Go(func() error { return m.Run(lasting) }) }, l)
 	switch {
 	case term == nil && ctx.Err() != nil:
 		log.Info("stopped")
@@ -77,6 +83,7 @@ func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *t
 		}
 	}
 	metrics.Writer(true)
+	notifySystemd("STATUS=Writer", log)
 	return serveAs(ctx, r.writerIn(term), c, *l, metrics, log)
 }
 
@@ -93,9 +100,14 @@ func (r *replica) writerIn(term *etcd.Term) *writer {
 
 // lead has requests answered that other replicas hand on.
 func (w *writer) lead(api http.Handler) {
-	if w.peers != nil {
-		w.peers.server.Lead(api)
+	if w.peers == nil {
+		return
 	}
+	w.peers.server.Lead(api)
+	go func() { // a package file that is being fetched must not hold up the end
+		<-w.term.Over()
+		w.peers.client.Close()
+	}()
 }
 
 // options are what a writer is opened with.
@@ -122,6 +134,11 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 	if err := refuseOwnStore(c); err != nil {
 		return nil, err
 	}
+	if !missing(c.SealKeyFile) { // it would show when this controller becomes the writer
+		if _, err := keyOf(c).ID(); err != nil {
+			return nil, err
+		}
+	}
 	if r.history, err = store.OpenHistory(filepath.Join(c.DataDirectory, historyFile)); err != nil {
 		return nil, err
 	}
@@ -141,8 +158,8 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 // refuseOwnStore refuses a store of this controller alone, unless its state was moved.
 func refuseOwnStore(c config.Config) error {
 	path := filepath.Join(c.DataDirectory, backup.StoreFile)
-	if missing, err := notThere(path); missing || err != nil {
-		return err
+	if missing(path) {
+		return nil
 	}
 	s, err := store.Open(store.Options{Path: path, Key: keyOf(c), BeforeMigration: func(*store.Store) error { return errors.New("its schema is an older one") }})
 	if moved := new(store.MovedError); errors.As(err, &moved) {
@@ -152,14 +169,6 @@ func refuseOwnStore(c config.Config) error {
 		err = s.Close()
 	}
 	return errors.Join(fmt.Errorf("there is a store of this controller alone, %s, and store.etcd is set: run `nodehitch-controller migrate --to etcd`, or move the file away if its state is not needed; nothing has been changed", path), err)
-}
-
-func notThere(path string) (bool, error) {
-	_, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	return false, err
 }
 
 // nameOf names the store for errors, and for the mark of one whose state was moved to it.
@@ -201,28 +210,32 @@ func holdDirectory(path string) (release func() error, err error) {
 
 // becomeWriter waits for it. Meanwhile requests are handed to the writer. If this controller
 // serves while it is the writer only, then its unix socket answers that it is not.
-func (r *replica) becomeWriter(ctx context.Context, process *errgroup.Group, l *listeners) (*etcd.Term, error) {
-	if r.peers == nil {
-		if err := l.withoutHTTPS(); err != nil {
-			return nil, err
-		}
+func (r *replica) becomeWriter(ctx context.Context, joined func(*etcd.Member), l *listeners) (*etcd.Term, error) {
+	if err := l.withoutHTTPS(r.peers != nil); err != nil {
+		return nil, err
 	}
 	group, waiting := errgroup.WithContext(ctx)
 	over, end := context.WithCancel(waiting)
 	defer end()
-	if r.peers == nil {
-		serveBorrowed(group, over, l.API, http.HandlerFunc(r.answer))
+	if l.API != nil {
+		server := api.NewServer(r, r.log)
+		server.RegisterOnShutdown(r.drain)
+		serveBorrowed(group, over, server, borrow(l.API))
 	}
-	serveBorrowed(group, over, l.Metrics, metricsHandler(r.metrics))
+	if l.Metrics != nil {
+		serveBorrowed(group, over, newMetricsServer(r.metrics, r.log), newMetricsLimiter(r.log).Listener(borrow(l.Metrics), nil))
+	}
 	group.Go(func() error { return watchdog(over, func(context.Context) error { return nil }, r.log) })
 	var term *etcd.Term
 	group.Go(func() (err error) {
 		defer end()
 		if r.peers != nil {
-			if err := r.peers.join(ctx, process, r.client, r.c); err != nil {
+			member, err := r.peers.join(over, r.client, r.c, r.log)
+			if err != nil {
 				return err
 			}
-			group.Go(func() error { return r.door(over, *l) })
+			joined(member)
+			group.Go(func() error { return r.door(over, l) })
 		}
 		term, err = r.client.Campaign(over, r.see)
 		return err
@@ -244,39 +257,55 @@ func (r *replica) see(p etcd.Position) {
 	r.history.Seen(p.Cluster, p.Revision, p.Head)
 	if *r.writer.Load() != p.Writer {
 		r.writer.Store(&p.Writer)
-		notifySystemd("STATUS=Standby; the writer is "+cmp.Or(p.Writer, "nobody"), r.log)
+		what, writer := "Standby", "nobody"
+		if r.peers != nil {
+			what = "Door"
+		}
+		if p.Writer != "" {
+			writer = strconv.Quote(p.Writer)
+		}
+		notifySystemd("STATUS="+what+"; the writer is "+writer, r.log)
 	}
 }
 
-func (r *replica) answer(w http.ResponseWriter, _ *http.Request) {
+// ServeHTTP answers on the unix socket: as a door once it is one.
+func (r *replica) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	if f := r.forwarder.Load(); f != nil {
+		f.ServeHTTP(w, request)
+		return
+	}
 	detail := "this controller is a standby and no controller is the writer now: try again in a few seconds"
 	if writer := *r.writer.Load(); writer != "" {
 		detail = fmt.Sprintf("this controller is a standby and the writer is %q: ask that one", writer)
 	}
-	problem := api.NewProblem(api.ProblemUnavailable, detail)
+	problem := wire.NewProblem(wire.ProblemUnavailable, detail)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "5")
 	w.WriteHeader(problem.Status)
 	_ = json.NewEncoder(w).Encode(problem) // the client may have gone
 }
 
-// serveBorrowed serves the listener until over ends, and leaves it open.
-func serveBorrowed(group *errgroup.Group, over context.Context, l net.Listener, handler http.Handler) {
-	if l == nil {
-		return
-	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)}
-	group.Go(func() error { return listenedOn(server.Serve(borrow(l))) })
+// serveBorrowed serves until over ends.
+func serveBorrowed(group *errgroup.Group, over context.Context, server *http.Server, l net.Listener) {
+	group.Go(func() error { return listenedOn(server.Serve(l)) })
 	group.Go(func() error {
 		<-over.Done()
-		limit, cancel := context.WithTimeout(context.WithoutCancel(over), time.Second)
+		limit, cancel := context.WithTimeout(context.WithoutCancel(over), failedLimit)
 		defer cancel()
-		if err := server.Shutdown(limit); err != nil {
-			return server.Close()
-		}
-		return nil
+		return api.Shutdown(limit, server)
 	})
+}
+
+// drain ends requests that are held.
+func (r *replica) drain() {
+	if f := r.forwarder.Load(); f != nil {
+		f.Drain()
+	}
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return path == "" || errors.Is(err, fs.ErrNotExist)
 }
 
 // borrowed is a listener whose Close leaves it open for the next, which begins with borrow.
@@ -291,6 +320,9 @@ func borrow(l net.Listener) *borrowed {
 }
 
 func (b *borrowed) Accept() (net.Conn, error) {
+	if b.closed.Load() {
+		return nil, net.ErrClosed
+	}
 	conn, err := b.Listener.Accept()
 	if b.closed.Load() {
 		if err == nil {

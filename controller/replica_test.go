@@ -57,7 +57,7 @@ func TestAStandbyBecomesTheWriter(t *testing.T) {
 	}
 	second := r.begin("c2", nil, "NODEHITCH_CONTROLLER_LISTEN="+address)
 	second.told("READY=1")
-	second.told("STATUS=Standby; the writer is c1")
+	second.told("STATUS=Standby; the writer is \"c1\"")
 	if status, body := second.call("GET", instance, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, `the writer is \"c1\"`) {
 		t.Errorf("of a standby: %d %s", status, body)
 	}
@@ -77,7 +77,7 @@ func TestAStandbyBecomesTheWriter(t *testing.T) {
 		t.Error("the metrics of the writer do not say that it is")
 	}
 	standby := r.begin("c3", nil, "WATCHDOG_USEC=2000000")
-	standby.told("STATUS=Standby; the writer is c2")
+	standby.told("STATUS=Standby; the writer is \"c2\"")
 	standby.told("WATCHDOG=1")
 	if err := standby.stop(); err != nil {
 		t.Errorf("a standby that is stopped: %v\n%s", err, standby.logged())

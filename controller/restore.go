@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -60,7 +61,7 @@ epoch on what is in etcd, and changes nothing else.`,
 		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Version: version.Version, Now: time.Now, By: caller(),
 			Key: keyOf(c.Config), Shared: sharingOf(c.Config)}
 		done, err := restore.Run(cmd.Context())
-		if err != nil {
+		if err = errors.Join(err, giveHistory(c.Config)); err != nil {
 			return err
 		}
 		return tell(cmd.OutOrStdout(), done)
@@ -84,7 +85,7 @@ func beginEpoch(cmd *cobra.Command, c config.Loaded) error {
 	}
 	command := backup.WasRestored{DataDirectory: c.DataDirectory, Key: keyOf(c.Config), Shared: shared, By: caller(), Now: time.Now}
 	done, err := command.Run(cmd.Context())
-	if err != nil {
+	if err = errors.Join(err, giveHistory(c.Config)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Begun: the epoch %d, on the state in etcd.\n%s", done.Epoch, next(done))

@@ -66,7 +66,7 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 
 // serveAs serves as the writer of a store that controllers share, or of one of its own (nil).
 func serveAs(ctx context.Context, as *writer, c config.Config, l listeners, metrics *telemetry.Metrics, log *slog.Logger) error {
-	s, err := open(c, as, metrics, time.Now, log)
+	s, err := openWatched(ctx, c, as, metrics, log)
 	if err != nil {
 		return err
 	}
@@ -85,14 +85,36 @@ func serveAs(ctx context.Context, as *writer, c config.Config, l listeners, metr
 	return err
 }
 
+// openLimit is how long a replica may take to open: a backup before a change of schema has all
+// package files.
+const openLimit = 15 * time.Minute
+
+// openWatched opens. systemd, which has been told that a replica is ready, hears of it meanwhile.
+func openWatched(ctx context.Context, c config.Config, as *writer, metrics *telemetry.Metrics, log *slog.Logger) (*services, error) {
+	if as != nil {
+		opening, opened := context.WithTimeout(ctx, openLimit)
+		watched := make(chan error, 1)
+		go func() { watched <- watchdog(opening, func(context.Context) error { return nil }, log) }()
+		defer func() { opened(); <-watched }()
+	}
+	return open(c, as, metrics, time.Now, log)
+}
+
+// newMetricsServer serves the metrics.
+func newMetricsServer(m *telemetry.Metrics, log *slog.Logger) *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", m.Handler())
+	return &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+}
+
 // run serves, and keeps the clocks of the services going meanwhile.
 func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error {
 	group, running := errgroup.WithContext(ctx)
 	working, rest := context.WithCancel(context.WithoutCancel(ctx))
 	defer rest()
 	server := s.handler.HTTPServer()
-	metrics := &http.Server{Handler: metricsHandler(s.metrics), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: server.ErrorLog}
+	metrics := newMetricsServer(s.metrics, log)
 
 	group.Go(func() error {
 		return listenedOn(server.Serve(s.limiter.Listener(l.HTTPS, tlsConfig(s.Authority, s.browsers))))
@@ -123,7 +145,9 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 		most := shutdownLimit
 		select {
 		case <-s.Store.OutcomeUnknown():
-			most = failedLimit
+			if s.Store.Shared() {
+				most = failedLimit
+			}
 		default:
 		}
 		log.Info("stopping: held polls are answered, other requests may finish", "limit", most)
@@ -151,12 +175,6 @@ func tlsConfig(a *pki.Authority, browsers *certificate.Certificate) *tls.Config 
 		}
 	}
 	return c
-}
-
-func metricsHandler(m *telemetry.Metrics) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.Handler())
-	return mux
 }
 
 // listenedOn is nil for the end that Shutdown brings.

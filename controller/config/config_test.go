@@ -208,6 +208,8 @@ func TestWhereReplicasReachEachOther(t *testing.T) {
 		"{" + etcd + ", replica: {url: 'https://c1.example:8444', listen: ':8444'}}": "",
 		"{" + etcd + ", replica: {url: 'https://c1.example:8444'}}":                  "/replica: has only one of url and listen",
 		"{" + etcd + ", replica: {url: 'http://c1:1', listen: ':1'}}":                `/replica/url: is "http://c1:1"`,
+		"{" + etcd + ", replica: {url: 'https://c1', listen: ':1'}}":                 `/replica/url: is "https://c1"; expected https, a host and a port`,
+		"{" + etcd + ", replica: {url: 'https://c1:1/', listen: ':1'}}":              "/replica/url: is ",
 		"{" + etcd + ", replica: {url: 'https://c1:1', listen: '1'}}":                `/replica/listen: is "1"; expected host:port`,
 		"replica: {url: 'https://c1:1', listen: ':1'}":                               "/replica: has a url, and the store is not shared",
 	} {

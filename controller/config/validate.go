@@ -52,8 +52,8 @@ func (c *Config) validate() fault.List {
 	v.between(c.MaxFileBytes, 1, 1<<50, "/maxFileBytes")
 	v.uiCertificate(c.UICertificate)
 	v.etcd(c.Store.Etcd)
-	if c.Replica.URL != "" {
-		v.url(c.Replica.URL, "/replica/url")
+	if u, err := url.Parse(c.Replica.URL); c.Replica.URL != "" && (err != nil || u.Hostname() == "" || u.Port() == "" || *u != (url.URL{Scheme: "https", Host: u.Host})) {
+		v.fault("/replica/url", "is %s; expected https, a host and a port and nothing else, such as https://controller-a.example:8444", grammar.Show(c.Replica.URL))
 	}
 	v.address(c.Replica.Listen, "/replica/listen", true)
 	if (c.Replica.URL == "") != (c.Replica.Listen == "") {

@@ -99,7 +99,7 @@ func (c *Client) Join(ctx context.Context, self Replica) (*Member, error) {
 	m := &Member{client: c, self: self, text: string(text)}
 	// etcd looks for leases that have ended each half second, and prolongs all of them when
 	// it has elected another leader.
-	killed, cancel := context.WithTimeoutCause(ctx, 2*c.o.TTL+callLimit, ErrSameID)
+	killed, cancel := context.WithTimeoutCause(ctx, 2*c.o.TTL+callLimit, errors.New("etcd does not answer as expected"))
 	defer cancel()
 	said := false
 	for {

@@ -59,7 +59,7 @@ type HistoryError struct{ seen, found seen }
 // Error says what was found, what was expected and what to do.
 func (e *HistoryError) Error() string {
 	return fmt.Sprintf("its history went back: this controller has seen commit %d of epoch %d at revision %d of the cluster %s, and finds commit %d of epoch %d at revision %d of the cluster %s: "+
-		"if it was restored from a backup, stop all controllers and run `nodehitch-controller restore --etcd-was-restored`, which begins a new epoch; nothing has been changed",
+		"if it was restored from a backup, stop all controllers and run `nodehitch-controller restore --etcd-was-restored --config FILE` on one, which begins a new epoch; nothing has been changed",
 		e.seen.Sequence, e.seen.Epoch, e.seen.Revision, e.seen.Cluster, e.found.Sequence, e.found.Epoch, e.found.Revision, e.found.Cluster)
 }
 
