@@ -247,6 +247,8 @@ class Client:
             content = answer.read(LARGEST_ANSWER + 1)
             if len(content) > LARGEST_ANSWER:
                 raise http.client.HTTPException("the answer has more than %d bytes" % LARGEST_ANSWER)
+            if answer.length:  # read with a limit does not say that the answer was cut
+                raise http.client.IncompleteRead(content, answer.length)
             return _Answer(answer.status, answer.headers, content)
         finally:
             connection.close()
