@@ -90,12 +90,12 @@ func serveAs(ctx context.Context, as *writer, c config.Config, l listeners, metr
 const openLimit = 15 * time.Minute
 
 // openWatched opens. systemd, which has been told that a replica is ready, hears of it meanwhile.
-func openWatched(ctx context.Context, c config.Config, as *writer, metrics *telemetry.Metrics, log *slog.Logger) (*services, error) {
+func openWatched(ctx context.Context, c config.Config, as *writer, metrics *telemetry.Metrics, log *slog.Logger) (_ *services, err error) {
 	if as != nil {
 		opening, opened := context.WithTimeout(ctx, openLimit)
-		watched := make(chan error, 1)
-		go func() { watched <- watchdog(opening, func(context.Context) error { return nil }, log) }()
-		defer func() { opened(); <-watched }()
+		var watched errgroup.Group
+		watched.Go(func() error { return watchdog(opening, func(context.Context) error { return nil }, log) })
+		defer func() { opened(); err = errors.Join(err, watched.Wait()) }()
 	}
 	return open(c, as, metrics, time.Now, log)
 }
