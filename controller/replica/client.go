@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"sync"
@@ -54,6 +55,9 @@ func NewClient(t *Trust) *Client {
 		HTTP2:              &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: pingLimit, MaxReceiveBufferPerStream: bufferOfStream}}}
 }
 
+// errNotSent: nothing of a request has left, so nothing of it can have been done.
+var errNotSent = errors.New("there is no connection to that replica")
+
 // RoundTrip makes the request on a connection that has room for it.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	conn, err := c.reserve(r.Context(), r.URL.Host)
@@ -61,7 +65,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close() // nothing was read of it
 		}
-		return nil, err
+		return nil, errors.Join(errNotSent, err)
 	}
 	return conn.RoundTrip(r)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,8 +69,11 @@ func (c *caller) once(request func(*client.Controller) error) (outcome, error) {
 // outcomeOf an error. A controller answers 503 also if etcd did not confirm the change.
 func outcomeOf(err error) outcome {
 	var op *net.OpError
+	var problem *api.Problem
 	switch status := client.Status(err); {
 	case errors.As(err, &op) && op.Op == "dial":
+		return not
+	case errors.As(err, &problem) && strings.Contains(problem.Detail, "nothing of this request was done"): // of a door without a writer
 		return not
 	case status == 0, status >= 500:
 		return unknown
