@@ -333,22 +333,28 @@ func TestTheWatchdogIsToldWhileTheStoreAnswers(t *testing.T) {
 	}
 }
 
+// inherited is a socket as systemd hands it over.
+func inherited(t *testing.T) (f *os.File, address string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if f, err = l.(*net.TCPListener).File(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f, l.Addr().String()
+}
+
 func TestSocketsFromSystemdAreUsed(t *testing.T) {
 	dir := t.TempDir()
 	var files []*os.File
 	addresses := make(map[string]string)
 	for _, name := range []string{"https", "metrics"} {
-		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
-		f, err := l.(*net.TCPListener).File()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		addresses[name], files = l.Addr().String(), append(files, f)
+		f, address := inherited(t)
+		addresses[name], files = address, append(files, f)
 	}
 	p := begin(t, dir, files, "LISTEN_FDS=2", "LISTEN_FDNAMES=https:metrics")
 	p.told("READY=1")

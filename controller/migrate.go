@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/core"
 	"github.com/nodehitch/nodehitch/controller/etcd"
 	"github.com/nodehitch/nodehitch/controller/store"
 )
@@ -111,7 +112,7 @@ func (l locked) Close() error { return errors.Join(l.Term.Close(), l.release()) 
 func giveHistory(c config.Config) error {
 	path := filepath.Join(c.DataDirectory, historyFile)
 	owner := new(unix.Stat_t)
-	if err := unix.Stat(c.DataDirectory, owner); err != nil || missing(path) {
+	if err := unix.Stat(c.DataDirectory, owner); err != nil || core.Missing(path) {
 		return err
 	}
 	return os.Lchown(path, int(owner.Uid), int(owner.Gid))

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -134,7 +133,7 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 	if err := refuseOwnStore(c); err != nil {
 		return nil, err
 	}
-	if !missing(c.SealKeyFile) { // it would show when this controller becomes the writer
+	if c.SealKeyFile != "" && !core.Missing(c.SealKeyFile) { // it would show when this controller becomes the writer
 		if _, err := keyOf(c).ID(); err != nil {
 			return nil, err
 		}
@@ -158,7 +157,7 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 // refuseOwnStore refuses a store of this controller alone, unless its state was moved.
 func refuseOwnStore(c config.Config) error {
 	path := filepath.Join(c.DataDirectory, backup.StoreFile)
-	if missing(path) {
+	if core.Missing(path) {
 		return nil
 	}
 	s, err := store.Open(store.Options{Path: path, Key: keyOf(c), BeforeMigration: func(*store.Store) error { return errors.New("its schema is an older one") }})
@@ -301,11 +300,6 @@ func (r *replica) drain() {
 	if f := r.forwarder.Load(); f != nil {
 		f.Drain()
 	}
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return path == "" || errors.Is(err, fs.ErrNotExist)
 }
 
 // borrowed is a listener whose Close leaves it open for the next, which begins with borrow.

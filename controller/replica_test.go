@@ -181,16 +181,7 @@ func TestWhatAReplicaRefuses(t *testing.T) {
 			environ := []string{"NODEHITCH_CONTROLLER_STORE_ETCD_ENDPOINTS=" + strings.Join(r.etcd.Endpoints(), ",")}
 			var files []*os.File
 			if c.files {
-				l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = l.Close() })
-				f, err := l.(*net.TCPListener).File()
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer f.Close()
+				f, _ := inherited(t)
 				files, environ = []*os.File{f}, append(environ, "LISTEN_FDS=1", "LISTEN_FDNAMES=https")
 			}
 			p := begin(t, dir, files, append(environ, c.environ...)...)

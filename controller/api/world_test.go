@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -59,7 +58,7 @@ type world struct {
 	dir     string
 	url     string
 	socket  string
-	log     lockedBuffer
+	log     controllertest.Log
 	handler *api.Handler
 	server  *http.Server
 	// ahead is how much the clock is put forward.
@@ -67,24 +66,6 @@ type world struct {
 	// operator, viewer and tacker are API tokens.
 	operator, viewer, tacker string
 	client                   *http.Client
-}
-
-// lockedBuffer is a log that can be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 type option func(*api.Options)

@@ -79,7 +79,7 @@ func Open(o Options) (*Core, error) {
 	c := &Core{Hub: o.Hub, Events: &event.Log{Hub: o.Hub, Now: o.Now, Keep: event.Kept, Log: o.Log, Metrics: o.Metrics}, o: o}
 	var err error
 	var saved string
-	newKey := missing(o.Config.SealKeyFile)
+	newKey := Missing(o.Config.SealKeyFile)
 	var path string
 	if o.Shared == nil {
 		path = filepath.Join(o.Config.DataDirectory, backup.StoreFile)

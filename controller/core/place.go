@@ -26,8 +26,8 @@ func keepOthersOut(directory string, log *slog.Logger) error {
 	return nil
 }
 
-// missing reports whether a file will have to be made.
-func missing(path string) bool {
+// Missing reports whether a file will have to be made.
+func Missing(path string) bool {
 	if path == "" {
 		return false
 	}

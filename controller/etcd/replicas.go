@@ -178,7 +178,7 @@ func (m *Member) Run(ctx context.Context) error {
 			return err
 		}
 		if err = errors.Join(err, m.refresh(ctx)); err != nil && ctx.Err() == nil {
-			m.client.o.Log.Debug("etcd has not said which replicas are alive", "error", err)
+			m.client.o.Log.Debug("the replicas that are alive are not known anew", "error", err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func derive(t *store.Tx) (*happening, error) {
 	nodes, err3 := ordered(t.Nodes())
 	volumes, err4 := ordered(t.Volumes())
 	tokens, err5 := ordered(t.Tokens())
-	rollout, err6 := t.RolloutChange()
+	rollout, err6 := t.AgentRolloutChange()
 	epochs, origin, err7 := t.Restored()
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return nil, err

@@ -124,8 +124,7 @@ func (f *follower) compare(t *rapid.T, h *history, count *wakes) {
 	}
 }
 
-// Whatever the writer commits: whoever waits at a controller that follows it is woken, if one
-// who waits at the writer is.
+// A commit that wakes a client at the writer wakes the same client at a controller that follows.
 func TestAFollowerWakesWhomTheWriterWakes(t *testing.T) {
 	endpoints := etcdtest.Open(t, 1, "--max-txn-ops=1024").Endpoints()
 	connect := func(prefix string) *etcd.Client {

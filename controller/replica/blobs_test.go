@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/controllertest"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -33,7 +34,7 @@ type fleet struct {
 	sites []*site
 	// dead are not alive any more for the others.
 	dead map[*site]bool
-	log  lockedBuffer
+	log  controllertest.Log
 }
 
 func newFleet(t testing.TB, n int, maxBytes int64) *fleet {

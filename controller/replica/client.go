@@ -25,8 +25,8 @@ const (
 )
 
 // Client makes requests to other replicas. It is an http.RoundTripper that never makes a
-// request twice. Unlike http.Transport's, its connections to a replica are no more than the
-// requests in flight need: it makes one at a time.
+// request twice. It makes one connection to a replica at a time, and no more of them than the
+// requests in flight need; http.Transport makes more.
 type Client struct {
 	transport *http.Transport
 

@@ -18,7 +18,7 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// stall is how long a body, or an answer of which something has left, may stand still.
+// stall is how long a body may stand still, and an answer of which a part was sent.
 const stall = time.Minute
 
 // headerAuthenticated is in the informational answer by which the writer tells who the

@@ -1,7 +1,6 @@
 package replica_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -60,24 +59,6 @@ func eventually(t testing.TB, what string, ok func() bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
-}
-
-// lockedBuffer is a log that can be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func listen(t testing.TB) *counted {
@@ -176,7 +157,7 @@ func newDoor(t testing.TB, certificate *tls.Config, writer string) *door {
 type world struct {
 	*controllertest.Controller
 	t        testing.TB
-	log      lockedBuffer
+	log      controllertest.Log
 	site     *site
 	door     *door
 	operator string

@@ -12,7 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Followed is a database of which another controller is the writer.
+// Followed is a shared database while another controller is its writer.
 type Followed struct {
 	// Feed gives what the writer commits. Follow has it for itself; Close ends it.
 	Feed Feed

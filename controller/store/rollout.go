@@ -65,32 +65,26 @@ func (t *Tx) PutAgentRollout(r AgentRollout) error {
 	if t.writer == nil {
 		return errReadOnly
 	}
-	if t.rollout == nil {
-		before, err := t.AgentRollout()
-		if err != nil {
-			return err
-		}
-		t.rollout = &before
+	if _, known := t.before[bucketMeta][metaRollout]; !known {
+		t.noted(bucketMeta, metaRollout, noted{value: t.reader.get(bucketMeta, metaRollout)})
 	}
 	return putMeta(t.writer, metaRollout, r)
 }
 
-// RolloutChange is the rollout before the transaction and now, nil if it was not written.
-func (t *Tx) RolloutChange() (*Change[AgentRollout], error) {
-	if t.rollout == nil {
-		return nil, nil
-	}
-	now, err := t.AgentRollout()
-	return &Change[AgentRollout]{Before: t.rollout, After: &now}, err
-}
-
-// AgentRolloutChange is how a commit that a store follows has changed the rollout.
-func (t *Tx) AgentRolloutChange() (Change[AgentRollout], bool, error) {
+// AgentRolloutChange is the rollout before the transaction and now, nil if it has not changed.
+func (t *Tx) AgentRolloutChange() (*Change[AgentRollout], error) {
 	before, noted := t.before[bucketMeta][metaRollout]
 	if !noted {
-		return Change[AgentRollout]{}, false, nil
+		return nil, nil
 	}
-	return of[AgentRollout](t, bucketMeta).change(metaRollout, before)
+	change, changed, err := of[AgentRollout](t, bucketMeta).change(metaRollout, before)
+	if err != nil || !changed {
+		return nil, err
+	}
+	if change.Before == nil {
+		change.Before = new(AgentRollout)
+	}
+	return &change, nil
 }
 
 // BeginsEpoch reports whether a commit that a store follows has begun another epoch.

@@ -225,9 +225,7 @@ type Tx struct {
 	by     string
 	// before is what each key had that was written, by bucket.
 	before map[string]map[string]noted
-	// rollout is the one before the transaction, epochs are the ones before and after it; nil if
-	// it has not changed that.
-	rollout   *AgentRollout
+	// epochs are the ones before and after the transaction, nil if it has begun none.
 	epochs    *Change[int64]
 	told      []Told
 	committed []func()

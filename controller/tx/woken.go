@@ -16,12 +16,12 @@ func Woken(t *store.Tx) (keys []string, all bool, err error) {
 	if t.BeginsEpoch() { // what counts in one epoch does not in another
 		return nil, true, nil
 	}
-	rollout, changed, err := t.AgentRolloutChange()
+	rollout, err := t.AgentRolloutChange()
 	if err != nil {
 		return nil, true, err
 	}
-	if changed {
-		if rollout.Before != nil && rollout.Before.Halted() {
+	if rollout != nil {
+		if rollout.Before.Halted() {
 			return nil, true, nil // nodes are told that have waited for its end
 		}
 		keys = append(keys, notify.Nodes)

@@ -9,7 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// What the checker says of histories of which it is known.
+// The checker accepts histories that are right and refuses those that are not.
 func TestModels(t *testing.T) {
 	write := func(value string) (any, any) { return register{"i", value}, "" }
 	read := func(value string) (any, any) { return register{"i", ""}, value }
