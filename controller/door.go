@@ -16,9 +16,11 @@ import (
 	"github.com/nodehitch/nodehitch/controller/core"
 	"github.com/nodehitch/nodehitch/controller/etcd"
 	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/pki"
 	peer "github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -103,11 +105,23 @@ func (p *peers) writer() string {
 }
 
 // door serves the API until ctx ends, by handing each request to the writer. It needs the
-// state for its own certificate only.
+// state for its own certificate, and to wake the polls that it holds.
 func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	d := &doorAuthority{c: r.c, log: r.log}
+	hub := new(notify.Hub)
+	changed := func(t *store.Tx) {
+		d.changed(t) // first: a node's next certificate may be of another intermediate
+		keys, all, err := tx.Woken(t)
+		if err != nil {
+			r.log.Error("all held polls are asked for again", "because", err)
+		}
+		hub.Changed(keys...)
+		if all {
+			hub.All()
+		}
+	}
 	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: r.client.Follow(nil), History: r.history,
-		Name: nameOf(r.c.Store.Etcd), Changed: d.changed, Waiting: func(because string) { r.log.Info("not serving yet", "because", because) }})
+		Name: nameOf(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) { r.log.Info("not serving yet", "because", because) }})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -128,7 +142,9 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 			return err
 		}
 	}
-	forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.peers.writer, Client: r.peers.client, Log: r.log})
+	follows := func() error { return followed.View(func(*store.Tx) error { return nil }) }
+	forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.peers.writer, Client: r.peers.client, Log: r.log,
+		Polls: &peer.Polls{Hub: hub, Follows: follows, Held: r.metrics.PollHeld}})
 	server := api.NewServer(forwarder, r.log)
 	server.RegisterOnShutdown(forwarder.Drain)
 	r.forwarder.Store(forwarder)
@@ -140,6 +156,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	})
 	group.Go(func() error { authority.Run(serving); return nil })
 	group.Go(func() error { copies.RunCopies(serving); return nil })
+	group.Go(func() error { endUnseen(serving, hub, follows); return nil })
 	group.Go(func() error {
 		select {
 		case <-followed.OutcomeUnknown():
@@ -157,6 +174,22 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	r.log.Info("serving: requests are handed to the writer", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
 		"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
 	return group.Wait()
+}
+
+// endUnseen ends held polls, within a second, while no change would wake them.
+func endUnseen(ctx context.Context, hub *notify.Hub, follows func() error) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if follows() != nil {
+				hub.All()
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // doorAuthority is the CA as the writer has left it.

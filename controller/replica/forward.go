@@ -25,19 +25,21 @@ const stall = time.Minute
 // caller is, for the limits of connections.
 const headerAuthenticated = "Nodehitch-Authenticated"
 
-// ForwarderOptions are what a Forwarder is made of. All are required.
+// ForwarderOptions are what a Forwarder is made of.
 type ForwarderOptions struct {
 	// ID is this replica's.
 	ID string
 	// Writer is where the writer listens for replicas, https://HOST:PORT; "" while there is none.
 	Writer func() string
 	Client *Client
-	Log    *slog.Logger
+	// Polls holds polls here; nil if the writer holds them.
+	Polls *Polls
+	Log   *slog.Logger
 }
 
 // Forwarder hands requests to the writer, with who their callers are, and its answers back. It
-// makes no request twice: if the writer does not answer, it answers 503, or ends the connection
-// if a part of the answer has left.
+// makes no request twice but for polls that it holds: if the writer does not answer, it answers
+// 503, or ends the connection if a part of the answer has left.
 type Forwarder struct {
 	ForwarderOptions
 	proxy    *httputil.ReverseProxy
@@ -49,13 +51,13 @@ type Forwarder struct {
 func NewForwarder(o ForwarderOptions) *Forwarder {
 	f := &Forwarder{ForwarderOptions: o}
 	f.draining, f.drain = context.WithCancel(context.Background())
-	f.proxy = &httputil.ReverseProxy{Transport: o.Client, Rewrite: rewrite, ErrorHandler: f.failed,
+	f.proxy = &httputil.ReverseProxy{Transport: o.Client, Rewrite: rewrite, ModifyResponse: keep, ErrorHandler: f.failed,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	return f
 }
 
-// Drain ends requests without a body, which may be held, with 503, now and from now on. Call it
-// when the shutdown begins.
+// Drain ends requests without a body, which may be held at the writer, with 503, and answers
+// those that are held here, now and from now on. Call it when the shutdown begins.
 func (f *Forwarder) Drain() { f.drain() }
 
 type outwardKey struct{}
@@ -64,6 +66,7 @@ type outwardKey struct{}
 type outward struct {
 	writer *url.URL
 	caller caller.Caller
+	poll   *poll // nil if it is not held here
 }
 
 var errNoWriter = errors.New("no replica is the writer")
@@ -75,12 +78,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
 		return
 	}
-	writer, err := url.Parse(f.Writer())
-	if err != nil || writer.Host == "" {
-		f.failed(w, r, errors.Join(errNoWriter, err))
-		return
-	}
-	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), outwardKey{}, outward{writer, who}))
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)
 	if r.ContentLength == 0 {
@@ -89,7 +87,22 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} else {
 		r.Body = &body{ReadCloser: connlimit.MovingBody(r.Body, control, stall), ctx: ctx, control: control}
 	}
-	f.proxy.ServeHTTP(&answer{ResponseWriter: connlimit.MovingAnswer(w, control, stall), ctx: ctx}, r.WithContext(ctx))
+	w = &answer{ResponseWriter: connlimit.MovingAnswer(w, control, stall), ctx: ctx}
+	if key := f.Polls.key(r); key != "" {
+		f.hold(w, r.WithContext(ctx), key, who)
+		return
+	}
+	f.ask(w, r.WithContext(ctx), outward{caller: who})
+}
+
+// ask makes the request to the writer.
+func (f *Forwarder) ask(w http.ResponseWriter, r *http.Request, o outward) {
+	var err error
+	if o.writer, err = url.Parse(f.Writer()); err != nil || o.writer.Host == "" {
+		f.failed(w, r, errors.Join(errNoWriter, err))
+		return
+	}
+	f.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outwardKey{}, o)))
 }
 
 // rewrite makes the request to the writer. It says who the caller is last, so that nothing of
@@ -101,10 +114,17 @@ func rewrite(p *httputil.ProxyRequest) {
 	p.Out.Header.Del("Connection")
 	p.Out.Header.Del("Upgrade")
 	_ = out.caller.Set(p.Out.Header) // ServeHTTP has checked it
+	p.Out.Header.Del(headerHold)
+	if out.poll != nil {
+		p.Out.Header.Set(headerHold, out.poll.left.String())
+	}
 }
 
 // failed answers a request that the writer has not answered.
 func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errHeld) {
+		return
+	}
 	if f.draining.Err() == nil && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
@@ -181,6 +201,10 @@ func forwarded(api http.Handler, w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.Header().Del(headerAuthenticated)
 	})
+	if ctx, err = held(ctx, w, restored); err != nil {
+		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
+		return
+	}
 	api.ServeHTTP(hop{w}, restored.WithContext(ctx))
 }
 

@@ -2,7 +2,6 @@ package replica_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -55,37 +54,6 @@ func TestANodePollsThroughADoor(t *testing.T) {
 	}
 	if log := w.log.String(); !strings.Contains(log, `who="node `+serverID+`"`) {
 		t.Error("the writer's log does not say who has called")
-	}
-}
-
-func TestARevocationEndsAPollAtADoor(t *testing.T) {
-	w := newWorld(t, nil)
-	node := w.enroll()
-	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
-	ok(t, w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
-	if a := <-held; a.status != http.StatusForbidden || !strings.Contains(a.body, wire.ProblemRevoked) || !strings.Contains(a.body, "by token operator") {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	if a := w.call(node, "GET", "/v1/node/config", ""); a.status != http.StatusForbidden {
-		t.Errorf("afterwards: %d", a.status)
-	}
-}
-
-func TestAPollEndsWithItsClient(t *testing.T) {
-	w := newWorld(t, nil)
-	node := w.enroll()
-	known := w.call(node, "GET", "/v1/node/config", "").header.Get("ETag")
-	before := w.Hub.Waiting()
-	ctx, cancel := context.WithCancel(t.Context())
-	held := w.hold(ctx, node, known)
-	cancel()
-	<-held
-	eventually(t, "the writer holds it no more", func() bool { return w.Hub.Waiting() == before })
-	// A door that stops answers, so that the agent goes elsewhere.
-	held = w.hold(t.Context(), node, known)
-	w.door.forwarder.Drain()
-	if a := <-held; a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-		t.Errorf("%d %v", a.status, a.err)
 	}
 }
 
@@ -356,7 +324,7 @@ func TestTheWriterGoesAway(t *testing.T) {
 			close(second.answer)
 			writer.Lead(first)
 			next.Lead(second)
-			d := newDoor(t, certificate, writer.url)
+			d := newDoor(t, certificate, writer.url, nil)
 			out := make(chan answered, 1)
 			go func() { out <- do(t.Context(), client, test.method, d.url+"/v1/x", strings.NewReader(test.body)) }()
 			<-first.begun
@@ -386,7 +354,7 @@ func TestThereIsNoWriter(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the test's
 	standby := newSite(t, 1<<20)
 	for name, url := range map[string]string{"nobody": "", "one that does not answer": "https://127.0.0.1:1", "a replica that is not the writer": standby.url} {
-		d := newDoor(t, certificate, url)
+		d := newDoor(t, certificate, url, nil)
 		a := do(t.Context(), client, "GET", d.url+"/healthz", http.NoBody)
 		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "5" || !strings.Contains(a.body, wire.ProblemUnavailable) {
 			t.Errorf("%s: %d %v %s", name, a.status, a.err, a.body)
