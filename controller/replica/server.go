@@ -35,7 +35,15 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 	limits := connlimit.LimitsFor(1024)
 	limits.Connections, limits.Unauthenticated, limits.PerSource = 2*connectionsOfReplicas, connectionsOfReplicas, connectionsOfReplicas
 	s := &Server{trust: t, limiter: &connlimit.Limiter{Limits: limits, Log: log}}
-	own := blobRoutes(blobs, log)
+	own := http.NewServeMux()
+	own.Handle(pathBlobs, blobRoutes(blobs, log))
+	own.HandleFunc("GET "+pathWriter, func(w http.ResponseWriter, _ *http.Request) {
+		if s.api.Load() == nil {
+			refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the writer"))
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	s.http = &http.Server{MaxHeaderBytes: maxHeader, ReadHeaderTimeout: 10 * time.Second, ConnContext: connlimit.Context, Protocols: protocols,
