@@ -52,8 +52,8 @@ func (p *Polls) key(r *http.Request) string {
 }
 
 // hold asks the writer, and again after each change, until it answers with something new, or the
-// time that it has said is over, the client is gone, the shutdown begins, or changes are not
-// seen any more: then the answer is what it was.
+// time that it has said is over, the client is gone, or the shutdown begins: then the answer is
+// what it was. Once changes are not seen any more, the writer is asked for the last time.
 func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who caller.Caller) {
 	waiting, end := context.WithCancel(r.Context())
 	defer end()
@@ -83,6 +83,10 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 	})
 	if !over.IsZero() {
 		f.Polls.Held(-1)
+	}
+	if p.status != 0 && f.Polls.Follows() != nil { // for how long is unknown: the process may have been frozen
+		p.left, p.status = 0, 0
+		f.ask(w, r, outward{caller: who, poll: p})
 	}
 	if p.status != 0 {
 		maps.Copy(w.Header(), p.header)

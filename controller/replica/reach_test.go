@@ -44,20 +44,21 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 		go func() { defer close(ended); wait(t.Context()) }()
 		return ended
 	}
-	drain := func(ended chan struct{}) {
-		for {
+	ends := func(ended chan struct{}) {
+		for range 5 {
 			select {
 			case <-asked:
 			case <-ended:
 				return
 			}
 		}
+		t.Fatal("it goes on")
 	}
 
 	found := until(reach.Found)
 	next(found) // it answers that it is not the writer
 	site.Lead(http.NotFoundHandler())
-	drain(found)
+	ends(found)
 
 	unknown.Store(true)
 	lost := until(reach.Lost)
@@ -67,9 +68,9 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 	writer.Store(&nobody)
 	next(lost) // nobody could
 	unknown.Store(true)
-	drain(lost)
+	ends(lost)
 
 	writer.Store(&site.url)
 	site.stop(t)
-	drain(until(reach.Lost))
+	ends(until(reach.Lost))
 }
