@@ -106,6 +106,7 @@ func keep(answer *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("the header %s of the writer: %w", headerHold, err)
 	}
+	answer.Header.Del("Date") // it is that of when it is given
 	p.left, p.status, p.header = left, answer.StatusCode, answer.Header
 	return errHeld
 }

@@ -174,8 +174,9 @@ func (l *load) report(c *results.Case, began, ended time.Time, before string) {
 	c.Figure("acknowledged changes", "%d, lost %d", len(writes), lost)
 	twice := l.storage.twice()
 	c.Figure("permits", "for %d volumes, given twice %d", len(l.storage.given), twice)
-	outlived, revocations, longest := l.outlived()
-	c.Figure("revocations", "%d, polls that outlived one by more than %.0f s: %d, last good answer after %.1f s", revocations, outlives.Seconds(), outlived, longest.Seconds())
+	outlived, revocations, longest, latest := l.outlived()
+	c.Figure("revocations", "%d, polls that outlived one by more than %.0f s: %d, last good answer made after %.0f s and arrived after %.1f s",
+		revocations, outlives.Seconds(), outlived, longest.Seconds(), latest.Seconds())
 	c.Figure("agents that enrolled anew", "%d", w.seen.Enrolled)
 	c.Lost(int64(lost))
 	c.Unauthorised(int64(twice + outlived))
