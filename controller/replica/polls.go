@@ -111,8 +111,10 @@ func keep(answer *http.Response) error {
 	return errHeld
 }
 
-// held is the writer's side: the API waits nowhere for a request that its replica can hold.
-func held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {
+// held is the writer's side: the API waits nowhere for a request that its replica can hold. What
+// has woken the poll at the replica may be a commit whose end this one has not seen yet; nothing
+// would wake the poll again.
+func (l *leads) held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {
 	text := r.Header.Get(headerHold)
 	if text == "" {
 		return ctx, nil
@@ -121,5 +123,6 @@ func held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.
 	if err != nil {
 		return nil, fmt.Errorf("the header %s of a replica: %w", headerHold, err)
 	}
+	l.settle()
 	return notify.Elsewhere(ctx, longest, func(left time.Duration) { w.Header().Set(headerHold, left.String()) }), nil
 }

@@ -65,6 +65,25 @@ func TestARevocationEndsAPollAtADoor(t *testing.T) {
 	}
 }
 
+// A door sees a commit that the writer itself does not see yet. It is asked only once.
+func TestAPollIsWokenBeforeTheWriterSeesTheChange(t *testing.T) {
+	w := newWorld(t, nil)
+	node := w.enroll()
+	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	asked := w.asked.Load()
+	w.settle.Lock()
+	w.Hub.Changed(serverID)
+	eventually(t, "the writer waits for its commit", func() bool { return w.settling.Load() == 1 })
+	if now := w.asked.Load(); now != asked {
+		t.Errorf("the API was asked %d times before the commit", now-asked)
+	}
+	must(t, w.Core.Enrollment.Revoke(t.Context(), serverID, "test"))
+	w.settle.Unlock()
+	if a := <-held; a.status != http.StatusForbidden {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 func TestAPollEndsWithItsClient(t *testing.T) {
 	w := newWorld(t, nil)
 	node := w.enroll()

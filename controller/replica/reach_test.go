@@ -57,7 +57,7 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 
 	found := until(reach.Found)
 	next(found) // it answers that it is not the writer
-	site.Lead(http.NotFoundHandler())
+	site.Lead(http.NotFoundHandler(), func() {})
 	ends(found)
 
 	unknown.Store(true)

@@ -27,7 +27,13 @@ type Server struct {
 	trust   *Trust
 	http    *http.Server
 	limiter *connlimit.Limiter
-	api     atomic.Pointer[http.Handler]
+	leads   atomic.Pointer[leads]
+}
+
+// leads is what the writer answers with.
+type leads struct {
+	api    http.Handler
+	settle func()
 }
 
 // NewServer gives other replicas the package files of this one, and takes theirs.
@@ -38,7 +44,7 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 	own := http.NewServeMux()
 	own.Handle(pathBlobs, blobRoutes(blobs, log))
 	own.HandleFunc("GET "+pathWriter, func(w http.ResponseWriter, _ *http.Request) {
-		if s.api.Load() == nil {
+		if s.leads.Load() == nil {
 			refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the writer"))
 			return
 		}
@@ -63,15 +69,16 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 }
 
 // Lead has the server answer the requests that other replicas hand on: this one is the writer.
-func (s *Server) Lead(api http.Handler) { s.api.Store(&api) }
+// settle waits until the API sees all that other replicas may have seen before.
+func (s *Server) Lead(api http.Handler, settle func()) { s.leads.Store(&leads{api, settle}) }
 
 func (s *Server) forwarded(w http.ResponseWriter, r *http.Request) {
-	api := s.api.Load()
-	if api == nil {
+	writer := s.leads.Load()
+	if writer == nil {
 		refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the writer, so nothing of this request was done: try again"))
 		return
 	}
-	forwarded(*api, w, r)
+	writer.forwarded(w, r)
 }
 
 // Serve answers until Shutdown.

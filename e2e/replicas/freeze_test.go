@@ -33,9 +33,8 @@ func TestFreeze(t *testing.T) {
 	w.phase(t, "freeze a door", "it goes on and knows what it missed; meanwhile its clients go on to the next controller", func(*results.Case) {
 		c := w.door()
 		c.signal(syscall.SIGSTOP)
-		w.outage()
-		w.served()
 		w.outage() // all polls that it holds are due
+		w.served()
 		c.signal(syscall.SIGCONT)
 	})
 	w.phase(t, "freeze etcd's leader", "the other two members elect another", func(*results.Case) {

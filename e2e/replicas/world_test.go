@@ -58,8 +58,9 @@ type world struct {
 
 const (
 	prefix = "/nodehitch"
-	// pollSeconds is the default: a poll that is held as long could outlive a revocation.
-	pollSeconds = 30
+	// pollSeconds is half the default, for every case waits until all agents have polled again. A
+	// poll that is held as long could outlive a revocation.
+	pollSeconds = 15
 	perInstance = 50
 )
 
