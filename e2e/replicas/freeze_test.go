@@ -24,9 +24,17 @@ func TestFreeze(t *testing.T) {
 			q.send()
 			return func() {
 				w.must(w.write(q.read, "http://after"))
-				w.outage() // nodes are revoked whose polls it holds
 				frozen.signal(syscall.SIGCONT)
 				q.judge(c)
+			}
+		})
+	})
+	w.phase(t, "freeze the writer while nodes are revoked", "the polls that it holds are not answered as before, though their time is over when it goes on", func(*results.Case) {
+		w.replaced(func(frozen *controller) func() {
+			frozen.signal(syscall.SIGSTOP)
+			return func() {
+				w.outage()
+				frozen.signal(syscall.SIGCONT)
 			}
 		})
 	})

@@ -57,16 +57,14 @@ func dialed(err error) bool {
 func (w *world) phase(t *testing.T, name, shows string, fault func(c *results.Case)) {
 	t.Helper()
 	outer := w.t
-	if w.phases > 0 { // those that have gone to another controller come back
-		w.crowd.Stop()
-		w.everyoneServes()
-		w.connectCrowd()
-	}
 	ok := t.Run(name, func(t *testing.T) {
 		w.t = t
 		c := results.Begin(t, "replicas", name, shows)
 		if w.phases++; w.phases > 1 {
 			results.LongOnly(t)
+			w.crowd.Stop() // agents that have gone to another controller come back
+			w.everyoneServes()
+			w.connectCrowd(outer)
 		}
 		w.describe(c)
 		began := time.Now()

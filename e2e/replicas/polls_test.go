@@ -16,7 +16,7 @@ import (
 
 const (
 	// pollers are nodes that poll all the time and are revoked one after the other.
-	pollers = 6
+	pollers = 4
 	// probes are nodes that poll all the time and are not held for long.
 	probes    = 2
 	probeWait = "1s"

@@ -262,18 +262,18 @@ func (w *world) startCrowd() {
 	w.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	w.order = crowd.Order{Dir: dir, Members: members, Network: w.agents.many,
 		Config: config.Config{RootCertificate: w.trust.RootCertificate, Pin: w.trust.Pin}}
-	w.connectCrowd()
+	w.connectCrowd(w.t)
 	if w.seen.Enrolled < w.size {
 		w.t.Fatalf("%d agents are connected and %d enrollments were seen", w.size, w.seen.Enrolled)
 	}
 }
 
-// connectCrowd starts the agents, which begin with the first of their URLs, and waits until all
-// are connected.
-func (w *world) connectCrowd() {
+// connectCrowd starts the agents, which begin with the first of their URLs and end with the test,
+// and waits until all are connected.
+func (w *world) connectCrowd(t *testing.T) {
 	w.t.Helper()
 	began := time.Now()
-	w.crowd = crowd.Start(w.t, w.order, w.agents.inside()...)
+	w.crowd = crowd.Start(t, w.order, w.agents.inside()...)
 	w.await("every agent is connected", 10*time.Minute, func(now crowd.Tally) bool {
 		return now.Connected == w.size && now.Oldest < time.Since(began)
 	})
