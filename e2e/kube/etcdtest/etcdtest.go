@@ -171,6 +171,9 @@ func (m *Member) StartUnder(argv ...string) {
 	m.wrap = nil
 }
 
+// PID of the running process.
+func (m *Member) PID() int { return m.running.Process.Pid }
+
 // Kill ends it between two instructions. It need not run.
 func (m *Member) Kill() {
 	if m.running != nil {
