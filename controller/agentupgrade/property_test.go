@@ -149,8 +149,9 @@ func (f *fleet) restore() {
 	if f.saved == nil {
 		return
 	}
+	replaced := f.Store.Epoch()
 	f.replace(f.saved)
-	_, err := f.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: f.Clock.Now(), RestoredAt: f.Clock.Now()}})
+	_, err := f.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: f.Clock.Now(), RestoredAt: f.Clock.Now()}, After: replaced})
 	f.must(err)
 	f.restart()
 	_, err = f.LCM.Instances.ConfirmInstance(f.Context(), instanceID)

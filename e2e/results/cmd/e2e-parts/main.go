@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
@@ -73,6 +74,9 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 	for _, suite := range results.Parts[part-1] {
 		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
 		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part), image.EnvSystem+"="+string(suite.System))
+		if suite.OnEtcd {
+			cmd.Env = append(cmd.Env, storetest.Variable+"=etcd")
+		}
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		// go test ends its processes, and the tests end theirs.
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -93,13 +97,16 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 }
 
 // arguments are those of go test, whose tests show where they are a minute before the part
-// is cut off. Packages of the product have the race detector, as in
-// `make test`; a suite has the machine to itself, and says how far it is.
+// is cut off. Packages of the product have the race detector, as in `make test`, but not a
+// second time; a suite has the machine to itself, and says how far it is.
 func arguments(s results.Suite, left time.Duration) []string {
 	argv := []string{"test", "-count=1", "-timeout", max(left-time.Minute, time.Second).String()}
-	if strings.HasPrefix(s.Package, "./e2e/") {
+	switch {
+	case strings.HasPrefix(s.Package, "./e2e/"):
 		argv = append(argv, "-p", "1", "-v")
-	} else {
+	case s.OnEtcd:
+		argv = append(argv, "-short")
+	default:
 		argv = append(argv, "-race")
 	}
 	if len(s.Tests) > 0 {
