@@ -1,6 +1,5 @@
-// Package storetest opens the stores of tests: with bbolt, or, if NODEHITCH_TEST_STORE is
-// etcd, in a real etcd that the tests of a binary share, each path under a prefix of its own.
-// It is never linked into a binary.
+// Package storetest opens the stores of tests: with bbolt, or, if NODEHITCH_TEST_ETCD is the URL
+// of an etcd, there, each path under a prefix of its own. It is never linked into a binary.
 package storetest
 
 import (
@@ -22,11 +21,10 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/etcd"
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 )
 
-// Variable chooses the engine: "etcd", or bbolt if it is empty.
-const Variable = "NODEHITCH_TEST_STORE"
+// Variable is the URL of the etcd; empty for bbolt.
+const Variable = "NODEHITCH_TEST_ETCD"
 
 // T is a test: testing.TB has it, and rapid.T.
 type T interface {
@@ -35,35 +33,22 @@ type T interface {
 	Cleanup(func())
 }
 
-// OnEtcd reports whether stores are in etcd.
-func OnEtcd(t T) bool {
-	t.Helper()
-	switch engine := os.Getenv(Variable); engine {
-	case "":
-		return false
-	case "etcd":
-		return true
-	default:
-		t.Fatalf("%s is %q, expected etcd or nothing", Variable, engine)
-		return false
-	}
-}
+// url is that of the etcd, empty for bbolt.
+var url = os.Getenv(Variable)
 
-// The reasons why a test is about bbolt alone.
-const (
-	// Bubble: synctest's time stands still while the network is waited for.
-	Bubble = "it is in a bubble of synctest, which reaches no etcd"
-	// File: it reads or writes bbolt's file.
-	File = "it is about bbolt's file"
-)
+func onEtcd() bool { return url != "" }
+
+// Bubble is why a test with synctest is about bbolt alone: its time stands still while the
+// network is waited for.
+const Bubble = "it is in a bubble of synctest, which reaches no etcd"
 
 // OnlyBbolt skips a test on etcd, with the reason.
 func OnlyBbolt(t interface {
-	T
+	Helper()
 	Skip(args ...any)
 }, because string) {
 	t.Helper()
-	if OnEtcd(t) {
+	if onEtcd() {
 		t.Skip("on bbolt only: " + because)
 	}
 }
@@ -81,11 +66,11 @@ func Open(t T, o store.Options) (*store.Store, error) {
 // term before must be over, as its store is when it is closed.
 func Shared(t T, path string) *store.Shared {
 	t.Helper()
-	if !OnEtcd(t) {
+	if !onEtcd() {
 		return nil
 	}
 	// A test that a busy machine stops for a while keeps its term.
-	client := etcd.New(etcd.Options{Endpoints: []string{etcdtest.OfBinary(t)}, Prefix: prefixOf(path), Name: "test", TTL: time.Minute,
+	client := etcd.New(etcd.Options{Endpoints: []string{url}, Prefix: prefixOf(path), Name: "test", TTL: time.Minute,
 		Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = client.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -115,7 +100,7 @@ func must(t T, err error) {
 // first two pages of the file.
 func Commits(t T, path string) string {
 	t.Helper()
-	if OnEtcd(t) {
+	if onEtcd() {
 		at, err := connected(t).Get(context.Background(), prefixOf(path)+"/head")
 		must(t, err)
 		if len(at.Kvs) != 1 {
@@ -138,7 +123,7 @@ type record struct{ Key, Value string }
 // Content is all that the store of a path has written, in plain bytes.
 func Content(t T, path string) []byte {
 	t.Helper()
-	if !OnEtcd(t) {
+	if !onEtcd() {
 		content, err := os.ReadFile(path)
 		must(t, err)
 		return content
@@ -163,7 +148,7 @@ func Content(t T, path string) []byte {
 // to be opened anew as after a restore.
 func Replace(t T, path string, content []byte) {
 	t.Helper()
-	if !OnEtcd(t) {
+	if !onEtcd() {
 		must(t, errors.Join(os.WriteFile(path+".new", content, 0o600), os.Rename(path+".new", path)))
 		return
 	}
@@ -187,7 +172,6 @@ var connection struct {
 // connected is a client of etcd that the tests of this binary share.
 func connected(t T) *clientv3.Client {
 	t.Helper()
-	url := etcdtest.OfBinary(t)
 	connection.once.Do(func() {
 		connection.etcd, connection.err = clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
 	})

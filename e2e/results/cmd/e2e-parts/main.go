@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/storetest"
+	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
@@ -72,15 +74,20 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 	fmt.Printf("\n== part %d of %d, commit %s\n", part, len(results.Parts), r.Commit)
 	outcome := results.OK
 	for _, suite := range results.Parts[part-1] {
-		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
-		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part), image.EnvSystem+"="+string(suite.System))
+		end := func() error { return nil }
+		var store string
 		if suite.OnEtcd {
-			cmd.Env = append(cmd.Env, storetest.Variable+"=etcd")
+			if store, end, err = etcdtest.Alone(); err != nil {
+				return false, err
+			}
 		}
+		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
+		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part), image.EnvSystem+"="+string(suite.System),
+			storetest.Variable+"="+store)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		// go test ends its processes, and the tests end theirs.
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		err := cmd.Run()
+		err := errors.Join(cmd.Run(), end())
 		switch {
 		case ctx.Err() != nil:
 			return false, fmt.Errorf("part %d was interrupted", part)
