@@ -33,10 +33,9 @@ type T interface {
 	Cleanup(func())
 }
 
-// url is that of the etcd, empty for bbolt.
-var url = os.Getenv(Variable)
-
-func onEtcd() bool { return url != "" }
+// onEtcd reads the variable each time: so go test does not take a result with bbolt from its
+// cache for one with etcd.
+func onEtcd() bool { return os.Getenv(Variable) != "" }
 
 // Bubble is why a test with synctest is about bbolt alone: its time stands still while the
 // network is waited for.
@@ -70,7 +69,7 @@ func Shared(t T, path string) *store.Shared {
 		return nil
 	}
 	// A test that a busy machine stops for a while keeps its term.
-	client := etcd.New(etcd.Options{Endpoints: []string{url}, Prefix: prefixOf(path), Name: "test", TTL: time.Minute,
+	client := etcd.New(etcd.Options{Endpoints: []string{os.Getenv(Variable)}, Prefix: prefixOf(path), Name: "test", TTL: time.Minute,
 		Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = client.Close() })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
@@ -173,7 +172,7 @@ var connection struct {
 func connected(t T) *clientv3.Client {
 	t.Helper()
 	connection.once.Do(func() {
-		connection.etcd, connection.err = clientv3.New(clientv3.Config{Endpoints: []string{url}, Logger: zap.NewNop()})
+		connection.etcd, connection.err = clientv3.New(clientv3.Config{Endpoints: []string{os.Getenv(Variable)}, Logger: zap.NewNop()})
 	})
 	must(t, connection.err)
 	return connection.etcd
