@@ -7,6 +7,7 @@ package notify
 import (
 	"context"
 	"sync"
+	"time"
 )
 
 // The keys of lists. Every other key is the id of what changed.
@@ -93,9 +94,35 @@ func (h *Hub) leave(key string, t *topic) {
 	}
 }
 
+type elsewhereKey struct{}
+
+// elsewhere is another controller that waits in the place of this one.
+type elsewhere struct {
+	longest time.Duration
+	wait    func(time.Duration)
+}
+
+// Elsewhere is for a request that another controller has handed on, and that can wait there:
+// Poll checks once, and calls wait with the time that is left instead of waiting, which is no
+// more than longest.
+func Elsewhere(ctx context.Context, longest time.Duration, wait func(left time.Duration)) context.Context {
+	return context.WithValue(ctx, elsewhereKey{}, elsewhere{longest, wait})
+}
+
 // Poll calls check, and again after each change of the key, until check says done or
 // fails, or ctx ends. The end of ctx is no error: the caller answers what it saw last.
 func (h *Hub) Poll(ctx context.Context, key string, check func() (done bool, err error)) error {
+	if e, ok := ctx.Value(elsewhereKey{}).(elsewhere); ok {
+		done, err := check()
+		if err != nil || done || ctx.Err() != nil {
+			return err
+		}
+		if over, ends := ctx.Deadline(); ends {
+			e.longest = min(e.longest, time.Until(over))
+		}
+		e.wait(e.longest)
+		return nil
+	}
 	for {
 		changed, stop := h.Watch(key)
 		done, err := check()

@@ -105,6 +105,46 @@ func TestPollEndsWithItsTime(t *testing.T) {
 	})
 }
 
+// What can wait elsewhere does not wait here, and is told for how long it may.
+func TestPollDoesNotWaitForOneThatWaitsElsewhere(t *testing.T) {
+	broken := errors.New("store closed")
+	for name, test := range map[string]struct {
+		longest time.Duration
+		done    bool
+		err     error
+		told    time.Duration
+	}{
+		"for its time":           {longest: time.Hour, told: 30 * time.Second},
+		"for what is left":       {longest: 10 * time.Second, told: 10 * time.Second},
+		"that is done":           {longest: time.Hour, done: true},
+		"whose check has failed": {longest: time.Hour, err: broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var h Hub
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				var told time.Duration
+				start, checked := time.Now(), 0
+				err := h.Poll(Elsewhere(ctx, test.longest, func(left time.Duration) { told = left }), "a", func() (bool, error) {
+					checked++
+					return test.done, test.err
+				})
+				if !errors.Is(err, test.err) || told != test.told || checked != 1 || time.Since(start) != 0 {
+					t.Errorf("err %v, told %v after %d checks and %v", err, told, checked, time.Since(start))
+				}
+			})
+		})
+	}
+	// Nobody waits elsewhere once the shutdown has begun.
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var h Hub
+	if err := h.Poll(Elsewhere(ended, time.Hour, func(time.Duration) { t.Error("told to wait") }), "a", func() (bool, error) { return false, nil }); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPollReturnsTheErrorOfTheCheck(t *testing.T) {
 	var h Hub
 	broken := errors.New("store closed")

@@ -147,10 +147,23 @@ func (a *Authority) VerifyNode(chain []*x509.Certificate, now time.Time, graceFo
 	if err != nil {
 		return "", "", err
 	}
-	if len(leaf.URIs) != 1 || !strings.HasPrefix(leaf.URIs[0].String(), api.NodeURN) {
+	if nodeID = NodeNamed(leaf); nodeID == "" {
 		return "", "", errors.New("the client certificate does not name a node")
 	}
-	return strings.TrimPrefix(leaf.URIs[0].String(), api.NodeURN), serialText(leaf.SerialNumber), nil
+	return nodeID, serialText(leaf.SerialNumber), nil
+}
+
+// NodeNamed is the id of the node that a certificate names, which need not be one of this
+// controller's; "" for none.
+func NodeNamed(certificate *x509.Certificate) string {
+	if len(certificate.URIs) != 1 {
+		return ""
+	}
+	id, is := strings.CutPrefix(certificate.URIs[0].String(), api.NodeURN)
+	if !is {
+		return ""
+	}
+	return id
 }
 
 func (a *Authority) verify(leaf *x509.Certificate, at time.Time) error {

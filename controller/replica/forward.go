@@ -25,19 +25,21 @@ const stall = time.Minute
 // caller is, for the limits of connections.
 const headerAuthenticated = "Nodehitch-Authenticated"
 
-// ForwarderOptions are what a Forwarder is made of. All are required.
+// ForwarderOptions are what a Forwarder is made of.
 type ForwarderOptions struct {
 	// ID is this replica's.
 	ID string
 	// Writer is where the writer listens for replicas, https://HOST:PORT; "" while there is none.
 	Writer func() string
 	Client *Client
-	Log    *slog.Logger
+	// Polls holds polls here; nil if the writer holds them.
+	Polls *Polls
+	Log   *slog.Logger
 }
 
 // Forwarder hands requests to the writer, with who their callers are, and its answers back. It
-// makes no request twice: if the writer does not answer, it answers 503, or ends the connection
-// if a part of the answer has left.
+// makes no request twice but for polls that it holds: if the writer does not answer, it answers
+// 503, or ends the connection if a part of the answer has left.
 type Forwarder struct {
 	ForwarderOptions
 	proxy    *httputil.ReverseProxy
@@ -49,13 +51,13 @@ type Forwarder struct {
 func NewForwarder(o ForwarderOptions) *Forwarder {
 	f := &Forwarder{ForwarderOptions: o}
 	f.draining, f.drain = context.WithCancel(context.Background())
-	f.proxy = &httputil.ReverseProxy{Transport: o.Client, Rewrite: rewrite, ErrorHandler: f.failed,
+	f.proxy = &httputil.ReverseProxy{Transport: o.Client, Rewrite: rewrite, ModifyResponse: keep, ErrorHandler: f.failed,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	return f
 }
 
-// Drain ends requests without a body, which may be held, with 503, now and from now on. Call it
-// when the shutdown begins.
+// Drain ends requests without a body, which may be held at the writer, with 503, and answers
+// those that are held here, now and from now on. Call it when the shutdown begins.
 func (f *Forwarder) Drain() { f.drain() }
 
 type outwardKey struct{}
@@ -64,6 +66,7 @@ type outwardKey struct{}
 type outward struct {
 	writer *url.URL
 	caller caller.Caller
+	poll   *poll // nil if it is not held here
 }
 
 var errNoWriter = errors.New("no replica is the writer")
@@ -75,21 +78,37 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
 		return
 	}
-	writer, err := url.Parse(f.Writer())
-	if err != nil || writer.Host == "" {
-		f.failed(w, r, errors.Join(errNoWriter, err))
-		return
-	}
-	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), outwardKey{}, outward{writer, who}))
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)
+	r = r.WithContext(ctx) // a copy: the server looks at the body of its own request whether the caller waits to send it
+	wanted, want := context.WithCancelCause(ctx)
+	defer want(errAnswered)
 	if r.ContentLength == 0 {
 		connlimit.Working(ctx)
 		defer context.AfterFunc(f.draining, cancel)()
 	} else {
-		r.Body = &body{ReadCloser: connlimit.MovingBody(r.Body, control, stall), ctx: ctx, control: control}
+		r.Body = &body{ReadCloser: connlimit.MovingBody(r.Body, control, stall), ctx: ctx, control: control, wanted: wanted}
+		if r.Header.Get("Expect") == "" {
+			want(nil)
+		}
 	}
-	f.proxy.ServeHTTP(&answer{ResponseWriter: connlimit.MovingAnswer(w, control, stall), ctx: ctx}, r.WithContext(ctx))
+	w = &answer{ResponseWriter: connlimit.MovingAnswer(w, control, stall), ctx: ctx, want: want}
+	if key := f.Polls.key(r); key != "" {
+		f.hold(w, r, key, who)
+		return
+	}
+	f.ask(w, r, outward{caller: who})
+}
+
+// ask makes the request to the writer.
+func (f *Forwarder) ask(w http.ResponseWriter, r *http.Request, o outward) {
+	var err error
+	if o.writer, err = url.Parse(f.Writer()); err != nil || o.writer.Host == "" {
+		f.failed(w, r, errors.Join(errNoWriter, err))
+		return
+	}
+	f.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outwardKey{}, o)))
 }
 
 // rewrite makes the request to the writer. It says who the caller is last, so that nothing of
@@ -101,10 +120,17 @@ func rewrite(p *httputil.ProxyRequest) {
 	p.Out.Header.Del("Connection")
 	p.Out.Header.Del("Upgrade")
 	_ = out.caller.Set(p.Out.Header) // ServeHTTP has checked it
+	p.Out.Header.Del(headerHold)
+	if out.poll != nil {
+		p.Out.Header.Set(headerHold, out.poll.left.String())
+	}
 }
 
 // failed answers a request that the writer has not answered.
 func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errHeld) {
+		return
+	}
 	if f.draining.Err() == nil && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
@@ -136,9 +162,19 @@ type body struct {
 	io.ReadCloser
 	ctx     context.Context //nolint:containedctx // of the request that it is the body of
 	control *http.ResponseController
+	// wanted ends once the writer has let in a caller that asks before it sends the body (Expect),
+	// with any informational answer: net/http's server sends no 100 after another one.
+	wanted context.Context //nolint:containedctx // a signal
 }
 
+// errAnswered: the writer does not want the body.
+var errAnswered = errors.New("the request was answered")
+
 func (b *body) Read(p []byte) (int, error) {
+	<-b.wanted.Done()
+	if err := context.Cause(b.wanted); !errors.Is(err, context.Canceled) || b.ctx.Err() != nil {
+		return 0, err
+	}
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		_ = b.control.SetReadDeadline(time.Time{})
@@ -150,15 +186,18 @@ func (b *body) Read(p []byte) (int, error) {
 // answer keeps the informational answers of the writer, which are for this replica.
 type answer struct {
 	http.ResponseWriter
-	ctx context.Context //nolint:containedctx // of the request that it answers
+	ctx  context.Context //nolint:containedctx // of the request that it answers
+	want context.CancelCauseFunc
 }
 
 // WriteHeader begins the answer.
 func (w *answer) WriteHeader(status int) {
 	if status >= http.StatusOK {
+		w.want(errAnswered)
 		w.ResponseWriter.WriteHeader(status)
 		return
 	}
+	w.want(nil)
 	var most int
 	var who string
 	if _, err := fmt.Sscanf(w.Header().Get(headerAuthenticated), "%d %q", &most, &who); err == nil {
@@ -170,7 +209,7 @@ func (w *answer) WriteHeader(status int) {
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // forwarded is the API's side: a request that another replica has received.
-func forwarded(api http.Handler, w http.ResponseWriter, r *http.Request) {
+func (l *leads) forwarded(w http.ResponseWriter, r *http.Request) {
 	restored, err := caller.Restore(r)
 	if err != nil {
 		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
@@ -181,7 +220,11 @@ func forwarded(api http.Handler, w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.Header().Del(headerAuthenticated)
 	})
-	api.ServeHTTP(hop{w}, restored.WithContext(ctx))
+	if ctx, err = l.held(ctx, w, restored); err != nil {
+		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
+		return
+	}
+	l.api.ServeHTTP(hop{w}, restored.WithContext(ctx))
 }
 
 // hop is an answer to another replica, which sees to it that the caller takes it. A deadline for

@@ -2,7 +2,6 @@ package replica_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -55,37 +54,6 @@ func TestANodePollsThroughADoor(t *testing.T) {
 	}
 	if log := w.log.String(); !strings.Contains(log, `who="node `+serverID+`"`) {
 		t.Error("the writer's log does not say who has called")
-	}
-}
-
-func TestARevocationEndsAPollAtADoor(t *testing.T) {
-	w := newWorld(t, nil)
-	node := w.enroll()
-	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
-	ok(t, w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
-	if a := <-held; a.status != http.StatusForbidden || !strings.Contains(a.body, wire.ProblemRevoked) || !strings.Contains(a.body, "by token operator") {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	if a := w.call(node, "GET", "/v1/node/config", ""); a.status != http.StatusForbidden {
-		t.Errorf("afterwards: %d", a.status)
-	}
-}
-
-func TestAPollEndsWithItsClient(t *testing.T) {
-	w := newWorld(t, nil)
-	node := w.enroll()
-	known := w.call(node, "GET", "/v1/node/config", "").header.Get("ETag")
-	before := w.Hub.Waiting()
-	ctx, cancel := context.WithCancel(t.Context())
-	held := w.hold(ctx, node, known)
-	cancel()
-	<-held
-	eventually(t, "the writer holds it no more", func() bool { return w.Hub.Waiting() == before })
-	// A door that stops answers, so that the agent goes elsewhere.
-	held = w.hold(t.Context(), node, known)
-	w.door.forwarder.Drain()
-	if a := <-held; a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-		t.Errorf("%d %v", a.status, a.err)
 	}
 }
 
@@ -261,17 +229,19 @@ func TestAnUploadThroughADoorIsStreamed(t *testing.T) {
 	}
 }
 
-// A client that asks before it sends, as curl does, is told to go on.
+// A client that asks before it sends, as curl does, is told to go on, or why not before it has
+// sent anything.
 func TestAnUploadThatAsksFirst(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enroll()
 	client := w.clientWith(nil, "")
 	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Hour
+	content := &zeros{left: 1 << 20}
 	put := func(token string) answered {
-		return do(t.Context(), client, "PUT", w.door.url+"/v1/vnf_instances/"+instanceID+"/files/a", &zeros{left: 1 << 20}, "Authorization: Bearer "+token, "Expect: 100-continue")
+		return do(t.Context(), client, "PUT", w.door.url+"/v1/vnf_instances/"+instanceID+"/files/a", content, "Authorization: Bearer "+token, "Expect: 100-continue")
 	}
-	if a := put("wrong"); a.status != http.StatusUnauthorized {
-		t.Errorf("%d %v", a.status, a.err)
+	if a := put("wrong"); a.status != http.StatusUnauthorized || content.sent != 0 {
+		t.Errorf("%d %v, %d bytes were sent", a.status, a.err, content.sent)
 	}
 	ok(t, put(w.operator), http.StatusCreated, nil)
 }
@@ -354,9 +324,9 @@ func TestTheWriterGoesAway(t *testing.T) {
 			first, second := newSilent(), newSilent()
 			first.first = test.begun
 			close(second.answer)
-			writer.Lead(first)
-			next.Lead(second)
-			d := newDoor(t, certificate, writer.url)
+			writer.Lead(first, func() {})
+			next.Lead(second, func() {})
+			d := newDoor(t, certificate, writer.url, nil)
 			out := make(chan answered, 1)
 			go func() { out <- do(t.Context(), client, test.method, d.url+"/v1/x", strings.NewReader(test.body)) }()
 			<-first.begun
@@ -386,7 +356,7 @@ func TestThereIsNoWriter(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the test's
 	standby := newSite(t, 1<<20)
 	for name, url := range map[string]string{"nobody": "", "one that does not answer": "https://127.0.0.1:1", "a replica that is not the writer": standby.url} {
-		d := newDoor(t, certificate, url)
+		d := newDoor(t, certificate, url, nil)
 		a := do(t.Context(), client, "GET", d.url+"/healthz", http.NoBody)
 		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "5" || !strings.Contains(a.body, wire.ProblemUnavailable) {
 			t.Errorf("%s: %d %v %s", name, a.status, a.err, a.body)
@@ -398,7 +368,7 @@ func TestThereIsNoWriter(t *testing.T) {
 func TestPollsShareConnections(t *testing.T) {
 	const polls = 2500
 	writer, held := newSite(t, 1<<20), newSilent()
-	writer.Lead(held)
+	writer.Lead(held, func() {})
 	client := replica.NewClient(trust(t, 1))
 	defer client.Close()
 	said, err := json.Marshal(caller.Caller{Address: "192.0.2.1:1"})
@@ -440,7 +410,7 @@ func TestPollsShareConnections(t *testing.T) {
 func TestAStrangerIsNotAnswered(t *testing.T) {
 	writer, api := newSite(t, 1<<20), newSilent()
 	close(api.answer)
-	writer.Lead(api)
+	writer.Lead(api, func() {})
 	stranger := replica.NewClient(trust(t, 2))
 	defer stranger.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, writer.url+"/v1/tokens", http.NoBody)

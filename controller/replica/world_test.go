@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -24,6 +25,8 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
+
+var errUnseen = errors.New("changes are not seen")
 
 const (
 	instanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
@@ -130,12 +133,13 @@ type door struct {
 	socket    string
 }
 
-func newDoor(t testing.TB, certificate *tls.Config, writer string) *door {
+// newDoor makes a door, which holds polls if it is told how to.
+func newDoor(t testing.TB, certificate *tls.Config, writer string, polls *replica.Polls) *door {
 	t.Helper()
 	d := &door{t: t, limiter: &connlimit.Limiter{Limits: connlimit.LimitsFor(4096)}, socket: filepath.Join(t.TempDir(), "controller.sock")}
 	d.writer.Store(&writer)
 	client := replica.NewClient(trust(t, 1))
-	d.forwarder = replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return *d.writer.Load() }, Client: client, Log: slog.New(slog.DiscardHandler)})
+	d.forwarder = replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return *d.writer.Load() }, Client: client, Polls: polls, Log: slog.New(slog.DiscardHandler)})
 	d.server = api.NewServer(d.forwarder, slog.New(slog.DiscardHandler))
 	tcp := listen(t)
 	d.url = "https://" + tcp.Addr().String()
@@ -156,10 +160,18 @@ func newDoor(t testing.TB, certificate *tls.Config, writer string) *door {
 // world is a writer, and a door before it.
 type world struct {
 	*controllertest.Controller
-	t        testing.TB
-	log      controllertest.Log
-	site     *site
-	door     *door
+	t    testing.TB
+	log  controllertest.Log
+	site *site
+	door *door
+	// held is how many polls the door holds, asked how many requests for a configuration have come
+	// to the writer, and asking how many of them it has not answered.
+	held, asked, asking atomic.Int64
+	// settle is held while a commit is on its way, and settling is who waits for its end.
+	settle   sync.Mutex
+	settling atomic.Int64
+	// unseen has the door see no changes.
+	unseen   atomic.Bool
 	operator string
 	client   *http.Client
 }
@@ -180,10 +192,28 @@ func newWorld(t testing.TB, change func(*api.Options)) *world {
 	must(t, err)
 	t.Cleanup(handler.Drain)
 	w.site = siteOf(t, w.Config.DataDirectory, w.Blobs)
-	w.site.Lead(handler)
+	w.site.Lead(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/node/config" {
+			w.asked.Add(1)
+			w.asking.Add(1)
+			defer w.asking.Add(-1)
+		}
+		handler.ServeHTTP(rw, r)
+	}), func() {
+		w.settling.Add(1)
+		defer w.settling.Add(-1)
+		w.settle.Lock()
+		defer w.settle.Unlock()
+	})
 	certificate := w.Authority.TLSConfig()
 	certificate.NextProtos = []string{"http/1.1"}
-	w.door = newDoor(t, certificate, w.site.url)
+	// The writer's own hub stands for what the door follows: it wakes as much or less.
+	w.door = newDoor(t, certificate, w.site.url, &replica.Polls{Hub: w.Hub, Held: func(delta int) { w.held.Add(int64(delta)) }, Follows: func() error {
+		if w.unseen.Load() {
+			return errUnseen
+		}
+		return nil
+	}})
 	token, err := w.Tokens.Create(t.Context(), wire.TokenRequest{Name: "operator", Scope: wire.ScopeOperator})
 	must(t, err)
 	w.operator = token.Secret
@@ -283,14 +313,19 @@ func (w *world) enroll() *http.Client {
 	return w.clientWith(&identity, "")
 }
 
-// hold starts a poll and returns once the writer holds it; its answer comes on the channel.
+// hold starts a poll and returns once it is held; its answer comes on the channel.
 func (w *world) hold(ctx context.Context, node *http.Client, etag string) <-chan answered {
+	w.t.Helper()
+	return w.holdFor(ctx, node, etag, "")
+}
+
+func (w *world) holdFor(ctx context.Context, node *http.Client, etag, parameters string, headers ...string) <-chan answered {
 	w.t.Helper()
 	before := w.Hub.Waiting()
 	out := make(chan answered, 1)
 	go func() {
-		out <- do(ctx, node, "GET", w.door.url+"/v1/node/config", http.NoBody, "If-None-Match: "+etag)
+		out <- do(ctx, node, "GET", w.door.url+"/v1/node/config"+parameters, http.NoBody, append(headers, "If-None-Match: "+etag)...)
 	}()
-	eventually(w.t, "the poll is held", func() bool { return w.Hub.Waiting() > before })
+	eventually(w.t, "the poll is held", func() bool { return w.Hub.Waiting() > before && (w.unseen.Load() || w.held.Load() > 0) })
 	return out
 }

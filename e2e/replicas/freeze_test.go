@@ -24,10 +24,18 @@ func TestFreeze(t *testing.T) {
 			q.send()
 			return func() {
 				w.must(w.write(q.read, "http://after"))
+				w.outage() // nodes are revoked whose polls it holds
 				frozen.signal(syscall.SIGCONT)
 				q.judge(c)
 			}
 		})
+	})
+	w.phase(t, "freeze a door", "it goes on and knows what it missed; meanwhile its clients go on to the next controller", func(*results.Case) {
+		c := w.door()
+		c.signal(syscall.SIGSTOP)
+		w.outage() // all polls that it holds are due
+		w.served()
+		c.signal(syscall.SIGCONT)
 	})
 	w.phase(t, "freeze etcd's leader", "the other two members elect another", func(*results.Case) {
 		m := w.etcd.Members[w.leader()]
