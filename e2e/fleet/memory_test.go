@@ -1,13 +1,10 @@
 package fleet
 
 import (
-	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"syscall"
@@ -93,7 +90,7 @@ func (f *fleet) holdPolls(polls int) {
 }
 
 func (f *fleet) holdPollsOfNode(trust *api.Trust, token string, n int) error {
-	certificate, err := again(func() (tls.Certificate, error) { return f.certificate(trust, token, n) })
+	certificate, err := crowd.Again(func() (tls.Certificate, error) { return f.certificate(trust, token, n) })
 	if err != nil {
 		return err
 	}
@@ -102,59 +99,23 @@ func (f *fleet) holdPollsOfNode(trust *api.Trust, token string, n int) error {
 	dialer := &tls.Dialer{NetDialer: source(n), Config: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}}
 	tag := ""
 	for range pollsOfANode {
-		conn, err := again(func() (net.Conn, error) {
+		conn, err := crowd.Again(func() (net.Conn, error) {
 			return dialer.DialContext(f.t.Context(), "tcp", strings.TrimPrefix(f.URL, "https://"))
 		})
 		if err != nil {
 			return err
 		}
 		f.t.Cleanup(func() { conn.Close() })
-		answers := bufio.NewReaderSize(conn, 512)
-		if tag == "" {
-			if tag, err = ask(conn, answers, ""); err != nil {
-				return err
-			}
+		if tag, err = crowd.Poll(conn, tag); err != nil {
+			return err
 		}
-		go func() { // as an agent does, for as long as the connection lasts
-			for err := error(nil); err == nil; {
-				_, err = ask(conn, answers, tag)
-			}
-		}()
 	}
 	return nil
-}
-
-// again retries a few times: on a busy machine a handshake may take too long.
-func again[T any](try func() (T, error)) (out T, err error) {
-	for range 5 {
-		if out, err = try(); err == nil {
-			break
-		}
-	}
-	return out, err
 }
 
 // source dials from the n-th node's address.
 func source(n int) *net.Dialer {
 	return &net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n/250), byte(1+n%250))}}
-}
-
-// ask polls once, with the tag if there is one, and returns the answer's tag.
-func ask(conn net.Conn, answers *bufio.Reader, tag string) (string, error) {
-	known := ""
-	if tag != "" {
-		known = "If-None-Match: " + tag + "\r\n"
-	}
-	if _, err := io.WriteString(conn, "GET /v1/node/config HTTP/1.1\r\nHost: controller\r\n"+known+"\r\n"); err != nil {
-		return "", err
-	}
-	resp, err := http.ReadResponse(answers, nil)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, resp.Body)
-	return resp.Header.Get("ETag"), err
 }
 
 // certificate enrolls the n-th node.

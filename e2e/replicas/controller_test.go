@@ -51,7 +51,7 @@ func newController(t testing.TB, h *host, dir string, settings map[string]string
 		binary: filepath.Join(loopback.Bin(t), "nodehitch-controller"), pause: restartPause(t)}
 	lines := map[string]string{
 		"listen": net.JoinHostPort(h.address.String(), controllerPort), "dataDirectory": c.data(), "socket": c.socket(),
-		"metricsListen": `""`, "agentDirectory": c.dir, "attestation": "{mode: token}", "convergeSeconds": "86400",
+		"metricsListen": c.metrics(), "agentDirectory": c.dir, "attestation": "{mode: token}", "convergeSeconds": "86400",
 	}
 	for name, value := range settings {
 		lines[name] = value
@@ -79,6 +79,8 @@ func newController(t testing.TB, h *host, dir string, settings map[string]string
 	t.Cleanup(c.stop)
 	return c
 }
+
+func (c *controller) metrics() string { return net.JoinHostPort(c.host.address.String(), "9464") }
 
 func (c *controller) data() string   { return filepath.Join(c.dir, "data") }
 func (c *controller) socket() string { return filepath.Join(c.dir, "socket") }

@@ -241,7 +241,9 @@ func copyAll(from, to string) error {
 // all are connected.
 func (w *world) startCrowd() {
 	w.t.Helper()
-	w.size = agentsOf(w.t)
+	if w.size == 0 {
+		w.size = agentsOf(w.t)
+	}
 	c := w.caller(0)
 	var members []crowd.Member
 	for from := 0; from < w.size; from += perInstance {
