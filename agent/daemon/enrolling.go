@@ -7,6 +7,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/agent/connection/enroll"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
+	"github.com/nodehitch/nodehitch/agent/machine/facts"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/agent/upgrade"
@@ -77,7 +78,9 @@ func (d *Daemon) enroll(ctx context.Context) (*enroll.Credentials, error) {
 		return nil, err
 	}
 	defer l.Close()
-	credentials, err := d.enrollOnce(ctx, l, enroll.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: d.Facts})
+	about := d.Facts
+	about.UptimeSeconds = facts.UptimeSeconds()
+	credentials, err := d.enrollOnce(ctx, l, enroll.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: about})
 	if err != nil {
 		return nil, err
 	}

@@ -152,11 +152,15 @@ func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, 
 			return api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("the identity of the server %s was ended during the request: try again", c.nodeID))
 		}
 		identity := &store.Identity{Serial: serial, KeyHash: c.keyHash, NotAfter: notAfter, EnrolledAt: s.now(), Attestation: c.attestation}
+		if f := req.Facts; f != nil && f.UptimeSeconds > 0 {
+			at := identity.EnrolledAt.Add(-time.Duration(f.UptimeSeconds) * time.Second)
+			identity.BootedAt = &at
+		}
 		if node.Identity.Live() && !node.MayReenroll {
 			// The first answer may have arrived after all.
 			result = EventReissued
 			identity.PreviousSerial = node.Identity.Serial
-			identity.EnrolledAt = node.Identity.EnrolledAt
+			identity.EnrolledAt, identity.BootedAt = node.Identity.EnrolledAt, node.Identity.BootedAt
 		}
 		node.Identity, node.MayReenroll = identity, false
 		enrolled = node

@@ -106,6 +106,26 @@ func TestOfManyMachinesAtOnceOneEnrolls(t *testing.T) {
 	}
 }
 
+// The boot is the controller's time less what the machine says, and stays that of the enrollment.
+func TestWhenTheMachineBooted(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	m.facts = &api.Facts{UptimeSeconds: 90}
+	booted := w.now.Add(-90 * time.Second)
+	for range 2 { // the answer was lost
+		wantOK(t, m.enroll())
+		if at := w.node(server).Identity.BootedAt; at == nil || !at.Equal(booted) {
+			t.Errorf("booted at %v, expected %s", at, booted)
+		}
+		w.now = w.now.Add(time.Minute)
+	}
+	w = newWorld(t)
+	wantOK(t, w.boot(server).enroll())
+	if at := w.node(server).Identity.BootedAt; at != nil {
+		t.Errorf("the machine of an agent that does not say it booted at %s", at)
+	}
+}
+
 // The certificate was issued and its answer lost: the agent asks again with its key.
 func TestALostAnswerLocksNoMachineOut(t *testing.T) {
 	w := newWorld(t)

@@ -137,6 +137,7 @@ type machine struct {
 	key    *ecdsa.PrivateKey
 	chain  []*x509.Certificate
 	serial string
+	facts  *api.Facts
 }
 
 func (w *world) boot(id string) *machine {
@@ -144,7 +145,7 @@ func (w *world) boot(id string) *machine {
 }
 
 func (m *machine) enrollWith(token string) error {
-	issued, err := m.w.Enroll(context.Background(), token, api.EnrollRequest{CertificateRequest: testca.Request(m.key, nil), ServerID: m.id}, remote)
+	issued, err := m.w.Enroll(context.Background(), token, api.EnrollRequest{CertificateRequest: testca.Request(m.key, nil), ServerID: m.id, Facts: m.facts}, remote)
 	return m.keep(issued, err)
 }
 

@@ -152,7 +152,7 @@ func (q Query) of(r record, kept store.Events) (events []api.Event) {
 		}
 		events = append(events, api.Event{Sequence: sequence, At: kept.At, By: kept.By, VnfInstanceID: r.instanceID,
 			Type: e.Type, NodeID: e.NodeID, NodeName: e.NodeName, VolumeID: e.VolumeID, OperationID: e.OperationID, TokenID: e.TokenID, TokenName: e.TokenName, Generation: e.Generation,
-			Condition: e.Condition, From: e.From, To: e.To, Reason: e.Reason, Message: e.Message})
+			Condition: e.Condition, From: e.From, To: e.To, Reason: e.Reason, Message: e.Message, BootedAt: e.BootedAt})
 	}
 	return events
 }

@@ -30,7 +30,11 @@ func (h *happening) node(c store.Change[store.Node]) {
 		add(store.Event{Type: api.HappenedServerLeft})
 	}
 	if what, why := identity(before, after); what != "" {
-		add(store.Event{Type: what, Message: why})
+		e := store.Event{Type: what, Message: why}
+		if what == api.HappenedEnrolled {
+			e.BootedAt = after.Identity.BootedAt
+		}
+		add(e)
 	}
 	if after.Generation != before.Generation {
 		add(store.Event{Type: api.HappenedDocumentGiven, Generation: after.Generation})

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Rotate makes what is missing and replaces what is due: the intermediate at half
-// of its life, the server certificate at two thirds or when the names changed. The
-// root is made once and never replaced. A controller that only reads has only its server
-// certificate to replace.
+// Rotate makes what is missing and replaces what is due: the intermediate at half of its life;
+// the server certificate at two thirds, when the names changed, or when it ends with an
+// intermediate that was replaced. The root is made once and never replaced. A controller that
+// only reads has only its server certificate to replace.
 func (a *Authority) Rotate() error {
 	a.rotation.Lock()
 	defer a.rotation.Unlock()
@@ -129,6 +129,10 @@ func (a *Authority) serverGood(now time.Time) bool {
 		return false
 	}
 	if s.issuer.CheckSignatureFrom(a.root.cert) != nil || s.cert.CheckSignatureFrom(s.issuer) != nil {
+		return false
+	}
+	// Its issuer was near its end, and has been replaced.
+	if s.cert.NotAfter.Equal(s.issuer.NotAfter) && !s.issuer.Equal(a.issuer().cert) {
 		return false
 	}
 	has := slices.Clone(s.cert.DNSNames)

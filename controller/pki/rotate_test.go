@@ -156,6 +156,32 @@ func TestRootKeyKeptElsewhere(t *testing.T) {
 	w.enrolled(nodeID)
 }
 
+// The root's key was brought back late, just before the intermediate's end.
+func TestANewIntermediateReplacesAServerCertificateThatTheOldOneMadeShort(t *testing.T) {
+	w := newWorld(t)
+	path, whole := filepath.Join(w.dir, rootFile), w.root
+	if err := (&pair{cert: whole.cert}).write(path); err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(intermediateLife - 10*day)
+	w.restart()
+	if left := w.ServerCertificate().Leaf.NotAfter.Sub(w.now); left != 10*day {
+		t.Fatalf("the server certificate lasts %s, and its issuer 10 days", left)
+	}
+	if err := whole.write(path); err != nil {
+		t.Fatal(err)
+	}
+	w.restart()
+	server := w.ServerCertificate().Leaf
+	if left := server.NotAfter.Sub(w.now); left != serverLife {
+		t.Errorf("the intermediate was replaced, and the server certificate lasts %s", left)
+	}
+	w.restart()
+	if !w.ServerCertificate().Leaf.Equal(server) {
+		t.Error("replaced by a restart although nothing changed")
+	}
+}
+
 // The listener's certificate is replaced while the controller runs, and stays in
 // use when that fails.
 func TestRunRotates(t *testing.T) {

@@ -34,6 +34,7 @@ type Event struct {
 	To          string        `json:"to,omitempty"`
 	Reason      string        `json:"reason,omitempty"`
 	Message     string        `json:"message,omitempty"`
+	BootedAt    *time.Time    `json:"bootedAt,omitempty"`
 }
 
 // Events by EventsKey.

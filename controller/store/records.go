@@ -143,6 +143,8 @@ type Identity struct {
 	// Attestation is what proved that the machine is the server, when it enrolled;
 	// empty after a restore that knows less.
 	Attestation api.Attestation `json:"attestation,omitempty"`
+	// BootedAt is when the machine that enrolled had booted, by its own word; nil if it did not say.
+	BootedAt *time.Time `json:"bootedAt,omitempty"`
 }
 
 // Live says that the identity exists and is not revoked.

@@ -34,9 +34,14 @@ type Step struct {
 	Why string
 }
 
-// StepDocument is over when the node has reported the last document that it was given. The other
-// steps are Enrolled and the conditions.
-const StepDocument = "Document"
+// The steps that are neither Enrolled nor a condition.
+const (
+	// StepBooted is over when the machine began to boot that enrolled later. It is only there if
+	// that was after the operation began and after every other step that is over.
+	StepBooted = "Booted"
+	// StepDocument is over when the node has reported the last document that it was given.
+	StepDocument = "Document"
+)
 
 // Of is the waterfall of an operation by events, which come in their order and may be of any
 // node. What happened before the operation began, or after its end, is not in it.
@@ -49,7 +54,7 @@ func Of(o api.Operation, events []api.Event) Waterfall {
 	for _, e := range events {
 		within := !e.At.Before(o.StartedAt) && (o.FinishedAt == nil || e.At.Before(o.FinishedAt.Add(time.Second)))
 		if f := falls[e.NodeID]; f != nil && within {
-			f.note(e)
+			f.note(e, o.StartedAt)
 		}
 	}
 	for _, target := range o.Targets {
@@ -68,10 +73,14 @@ func Of(o api.Operation, events []api.Event) Waterfall {
 	return w
 }
 
-// note takes in an event of the node.
-func (f *Fall) note(e api.Event) {
+// note takes in an event of the node, in an operation that began at start.
+func (f *Fall) note(e api.Event, start time.Time) {
 	switch e.Type {
 	case api.HappenedEnrolled:
+		f.drop(StepBooted)
+		if at := e.BootedAt; at != nil && at.After(start) && at.After(f.last()) {
+			f.land(Step{Name: StepBooted, End: *at})
+		}
 		f.land(Step{Name: string(e.Type), End: e.At})
 	case api.HappenedDocumentGiven:
 		f.land(Step{Name: StepDocument, Why: fmt.Sprintf("generation %d is not reported", e.Generation)})

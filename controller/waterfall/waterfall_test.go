@@ -36,6 +36,10 @@ func drawnEvents(t *rapid.T) []api.Event {
 			At: start.Add(time.Duration(rapid.IntRange(-10, 80).Draw(t, "at")) * time.Second),
 			Type: rapid.SampledFrom([]api.EventType{api.HappenedEnrolled, api.HappenedDocumentGiven, api.HappenedDocumentObserved,
 				api.HappenedConditionChanged, api.HappenedConditionChanged, api.HappenedRebooted}).Draw(t, "type")}
+		if before := rapid.IntRange(-1, 90).Draw(t, "up"); e.Type == api.HappenedEnrolled && before >= 0 {
+			booted := e.At.Add(-time.Duration(before) * time.Second)
+			e.BootedAt = &booted
+		}
 		if e.Type == api.HappenedConditionChanged {
 			e.Condition = rapid.SampledFrom([]string{api.ConditionVolumesMounted, api.ConditionExportsServed, api.ConditionReady}).Draw(t, "condition")
 			e.From, e.To, e.Reason = status.Draw(t, "from"), status.Draw(t, "to"), "Reason"
@@ -130,6 +134,34 @@ func ended(f waterfall.Fall) time.Time {
 		return time.Time{}
 	}
 	return f.Over[len(f.Over)-1].End
+}
+
+// The boot of a machine is a step before Enrolled, if the operation had begun by then and nothing
+// else had happened.
+func TestTheBootIsAStep(t *testing.T) {
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	steps := func(booted *time.Time, before ...api.Event) (names []string) {
+		w := waterfall.Of(api.Operation{StartedAt: start, Targets: []api.OperationTarget{{NodeID: "n"}}},
+			append(before, api.Event{NodeID: "n", Type: api.HappenedEnrolled, At: at(30), BootedAt: booted}))
+		for _, s := range w.Falls[0].Over {
+			names = append(names, fmt.Sprint(s.Name, " ", s.Begin.Sub(start).Seconds(), "-", s.End.Sub(start).Seconds()))
+		}
+		return names
+	}
+	during, long := at(12), at(-3600)
+	enrolled := api.Event{NodeID: "n", Type: api.HappenedEnrolled, At: at(14), BootedAt: &during}
+	observed := api.Event{NodeID: "n", Type: api.HappenedDocumentObserved, At: at(20)}
+	for name, c := range map[string]struct{ want, got []string }{
+		"during the operation": {[]string{"Booted 0-12", "Enrolled 12-30"}, steps(&during)},
+		"long before it":       {[]string{"Enrolled 0-30"}, steps(&long)},
+		"not said":             {[]string{"Enrolled 0-30"}, steps(nil)},
+		"before another step":  {[]string{"Document 0-20", "Enrolled 20-30"}, steps(&during, observed)},
+		"enrolled anew":        {[]string{"Document 0-20", "Enrolled 20-30"}, steps(&during, enrolled, observed)},
+	} {
+		if diff := cmp.Diff(c.want, c.got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
 }
 
 // A clock that was set back makes no step negative.

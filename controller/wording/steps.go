@@ -20,14 +20,14 @@ type Step struct {
 	Text string
 }
 
-// Steps are those of a node: its enrollment, its conditions, Ready.
+// Steps are those of a node: its enrollment, its present conditions, Ready.
 func Steps(n api.Node) []Step {
-	enrolled := Step{Name: StepEnrolled, Done: n.State == api.NodeEnrolled || n.State == api.NodeLost}
+	enrolled := Step{Name: StepEnrolled, Done: hasIdentity(n)}
 	if !enrolled.Done {
 		enrolled.Text, enrolled.Bad = string(n.State), n.State == api.NodeRevoked
 	}
 	list := []Step{enrolled}
-	for _, c := range Conditions(n) {
+	for _, c := range PresentConditions(n) {
 		if c.Type == api.ConditionReady {
 			continue
 		}
@@ -40,6 +40,17 @@ func Steps(n api.Node) []Step {
 	}
 	return append(list, Step{Name: api.ConditionReady, Done: n.Ready})
 }
+
+// PresentConditions are Conditions; none if the node's identity was revoked, for what it reported
+// before says nothing of the machine now.
+func PresentConditions(n api.Node) []api.Condition {
+	if !hasIdentity(n) {
+		return nil
+	}
+	return Conditions(n)
+}
+
+func hasIdentity(n api.Node) bool { return n.State == api.NodeEnrolled || n.State == api.NodeLost }
 
 // current says that what the node reports is about its present document.
 func current(n api.Node) bool {

@@ -60,6 +60,17 @@ func Relative(at, now time.Time) string {
 	return Age(now.Sub(at)) + " ago"
 }
 
+// RelativeMinute is Relative of a past moment that is known to the minute: "<1m ago", "5m ago".
+func RelativeMinute(at, now time.Time) string {
+	switch d := now.Sub(at); {
+	case d < time.Minute:
+		return "<1m ago"
+	case d < 10*time.Minute:
+		return fmt.Sprintf("%dm ago", int(d.Minutes()))
+	}
+	return Relative(at, now)
+}
+
 // Moment is a time in UTC, to the second.
 func Moment(at time.Time) string { return at.UTC().Format(time.DateTime + "Z") }
 

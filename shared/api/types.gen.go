@@ -992,6 +992,9 @@ type EnrollRequest struct {
 type Event struct {
 	At time.Time `json:"at"`
 
+	// BootedAt Of Enrolled: when the machine booted, by what it says and the controller's clock; absent if it does not say it
+	BootedAt *time.Time `json:"bootedAt,omitempty"`
+
 	// By Who caused it: `token` and its name, `node` and its id, a user of the controller's machine, or `controller`
 	By string `json:"by"`
 
@@ -1070,6 +1073,9 @@ type Facts struct {
 
 	// OSImage PRETTY_NAME of os-release
 	OSImage string `json:"osImage,omitempty"`
+
+	// UptimeSeconds How long ago the machine booted, in seconds; only in an enrollment, absent in a status
+	UptimeSeconds int64 `json:"uptimeSeconds,omitempty"`
 }
 
 // Fault One fault at one place of a document.

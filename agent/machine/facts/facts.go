@@ -33,6 +33,16 @@ func Collect() api.Facts {
 	return f
 }
 
+// UptimeSeconds is how long ago the machine booted, time in suspend included; 0 if the kernel does
+// not say it.
+func UptimeSeconds() int64 {
+	var since unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &since) != nil {
+		return 0
+	}
+	return since.Sec
+}
+
 // prettyName is PRETTY_NAME of an os-release file.
 func prettyName(content string) string {
 	for line := range strings.Lines(content) {

@@ -2,6 +2,7 @@ package present_test
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +115,27 @@ func TestProgressLineByLine(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A node whose identity was revoked, by TERMINATE say, has no step of its time before.
+func TestProgressOfARevokedNode(t *testing.T) {
+	revoked := film[3]
+	revoked.State, revoked.Ready = api.NodeRevoked, false
+	p := present.Progress{Started: start}
+	p.Note([]api.Node{revoked}, at(0))
+	if diff := cmp.Diff([]string{"   +0s  storage  Revoked"}, p.Transitions([]api.Node{revoked}, at(0))); diff != "" {
+		t.Error(diff)
+	}
+	if text := strings.Join(p.Lines(screen.Plain(io.Discard, 0), []api.Node{revoked}, "", at(0)), "\n"); strings.Contains(text, api.ConditionVolumesMounted) {
+		t.Errorf("it shows\n%s", text)
+	}
+	p = present.Progress{Started: start}
+	for i, n := range append(film[:3:3], film[3], revoked) {
+		p.Note([]api.Node{n}, at(i*10))
+	}
+	if got := p.Summary(); len(got) != 0 {
+		t.Errorf("after it was revoked: %v", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package present
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,11 +38,13 @@ func (p *Progress) Note(nodes []api.Node, now time.Time) {
 			p.done[n.ID], at = map[string]time.Time{}, time.Time{}
 		}
 		p.names[n.ID] = screen.Clean(n.Name)
-		for _, s := range wording.Steps(n) {
+		steps := wording.Steps(n)
+		maps.DeleteFunc(p.done[n.ID], func(name string, _ time.Time) bool {
+			return !slices.ContainsFunc(steps, func(s wording.Step) bool { return s.Name == name && s.Done })
+		})
+		for _, s := range steps {
 			if _, before := p.done[n.ID][s.Name]; s.Done && !before {
 				p.done[n.ID][s.Name] = at
-			} else if !s.Done && before {
-				delete(p.done[n.ID], s.Name)
 			}
 			if s.Name != wording.StepEnrolled && s.Name != api.ConditionReady && !slices.Contains(p.order, s.Name) {
 				p.order = append(p.order, s.Name)
@@ -157,7 +160,7 @@ func (p *Progress) Transitions(nodes []api.Node, now time.Time) []string {
 		if n.Status != nil && n.Status.Activity != nil {
 			say(n, "activity", n.Status.Activity.Summary)
 		}
-		for _, c := range wording.Conditions(n) {
+		for _, c := range wording.PresentConditions(n) {
 			if c.Type != api.ConditionReady {
 				say(n, c.Type, fmt.Sprintf("%s %s %s", c.Type, c.Status, wording.ReasonAndMessage(c.Reason, c.Message)))
 			}

@@ -41,16 +41,18 @@ func unconfirmed(b badge, yes bool) badge {
 type stamp struct {
 	// ISO is for programs, Moment for people; both are empty for no time.
 	ISO, Moment string
-	// Show says what the script shows: age ("5m ago"), for ("5m"), or both.
+	// Show says what the script shows: age ("5m02s ago"), minute ("5m ago"), for ("5m02s"), or both
+	// the time and its age.
 	Show string
 	Text string
 }
 
 // The forms of a stamp.
 const (
-	showAge  = "age"
-	showFor  = "for"
-	showBoth = "both"
+	showAge    = "age"
+	showMinute = "minute"
+	showFor    = "for"
+	showBoth   = "both"
 )
 
 func (f Frame) stamp(show string, t *time.Time) stamp {
@@ -63,6 +65,8 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 		s.Text = s.Moment
 	case show == showAge:
 		s.Text = wording.Relative(*t, f.Now)
+	case show == showMinute:
+		s.Text = wording.RelativeMinute(*t, f.Now)
 	case show == showFor:
 		s.Text = wording.Age(f.Now.Sub(*t))
 	default:
@@ -76,14 +80,14 @@ func (f Frame) age(t *time.Time) stamp  { return f.stamp(showAge, t) }
 func (f Frame) last(t time.Time) stamp  { return f.stamp(showFor, &t) }
 func (f Frame) both(t *time.Time) stamp { return f.stamp(showBoth, t) }
 
-// minute is the age of a call. The time of the last one changes all the time: to the minute it
+// minute is the age of a call, to the minute. The time of the last one changes all the time, and so
 // does not make another page of each.
 func (f Frame) minute(t *time.Time) stamp {
 	if t == nil {
 		return stamp{}
 	}
 	m := t.Truncate(time.Minute)
-	return f.stamp(showAge, &m)
+	return f.stamp(showMinute, &m)
 }
 
 // piece is a part of a text: words, or a command or name that stood in backquotes.

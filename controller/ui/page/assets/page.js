@@ -14,10 +14,15 @@
     return Math.floor(s / 86400) + 'd';
   }
   function relative(seconds) { return seconds < 0 ? 'in ' + age(-seconds) : age(seconds) + ' ago'; }
+  function relativeMinute(seconds) {
+    if (seconds < 60) return '<1m ago';
+    return seconds < 600 ? Math.floor(seconds / 60) + 'm ago' : relative(seconds);
+  }
   function shown(time, now) {
     var seconds = (now - Date.parse(time.dateTime)) / 1000;
     switch (time.dataset.show) {
       case 'age': return relative(seconds);
+      case 'minute': return relativeMinute(seconds);
       case 'for': return age(seconds);
       case 'both': return time.title + ' (' + relative(seconds) + ')';
     }
