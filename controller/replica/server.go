@@ -60,7 +60,7 @@ func (s *Server) Lead(api http.Handler) { s.api.Store(&api) }
 func (s *Server) forwarded(w http.ResponseWriter, r *http.Request) {
 	api := s.api.Load()
 	if api == nil {
-		refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the writer, so nothing of this request was done: try again"))
+		refuse(w, wire.NewProblem(wire.ProblemNoWriter, "this replica is not the writer, so nothing of this request was done: try again"))
 		return
 	}
 	forwarded(*api, w, r)
