@@ -19,7 +19,11 @@ func (t *Transport) attempt(r *http.Request, at int, bounded bool) (resp *http.R
 	}
 	var written atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { slow.Stop() },
+		GotConn: func(httptrace.GotConnInfo) {
+			if bounded && !slow.Stop() { // both at once: the request may leave after this attempt
+				written.Store(true)
+			}
+		},
 		// The first one is told of before anything leaves.
 		WroteHeaderField: func(string, []string) { written.Store(true) },
 	})
