@@ -120,7 +120,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 			hub.All()
 		}
 	}
-	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: r.client.Follow(nil), History: r.history,
+	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: r.client.Follow(hub.All), History: r.history,
 		Name: nameOf(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) { r.log.Info("not serving yet", "because", because) }})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -156,7 +156,6 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	})
 	group.Go(func() error { authority.Run(serving); return nil })
 	group.Go(func() error { copies.RunCopies(serving); return nil })
-	group.Go(func() error { endUnseen(serving, hub, follows); return nil })
 	group.Go(func() error {
 		select {
 		case <-followed.OutcomeUnknown():
@@ -174,22 +173,6 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	r.log.Info("serving: requests are handed to the writer", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
 		"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
 	return group.Wait()
-}
-
-// endUnseen ends held polls, within a second, while no change would wake them.
-func endUnseen(ctx context.Context, hub *notify.Hub, follows func() error) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if follows() != nil {
-				hub.All()
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // doorAuthority is the CA as the writer has left it.

@@ -81,18 +81,24 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	control := http.NewResponseController(w)
+	r = r.WithContext(ctx) // a copy: the server looks at the body of its own request whether the caller waits to send it
+	wanted, want := context.WithCancelCause(ctx)
+	defer want(errAnswered)
 	if r.ContentLength == 0 {
 		connlimit.Working(ctx)
 		defer context.AfterFunc(f.draining, cancel)()
 	} else {
-		r.Body = &body{ReadCloser: connlimit.MovingBody(r.Body, control, stall), ctx: ctx, control: control}
+		r.Body = &body{ReadCloser: connlimit.MovingBody(r.Body, control, stall), ctx: ctx, control: control, wanted: wanted}
+		if r.Header.Get("Expect") == "" {
+			want(nil)
+		}
 	}
-	w = &answer{ResponseWriter: connlimit.MovingAnswer(w, control, stall), ctx: ctx}
+	w = &answer{ResponseWriter: connlimit.MovingAnswer(w, control, stall), ctx: ctx, want: want}
 	if key := f.Polls.key(r); key != "" {
-		f.hold(w, r.WithContext(ctx), key, who)
+		f.hold(w, r, key, who)
 		return
 	}
-	f.ask(w, r.WithContext(ctx), outward{caller: who})
+	f.ask(w, r, outward{caller: who})
 }
 
 // ask makes the request to the writer.
@@ -156,9 +162,19 @@ type body struct {
 	io.ReadCloser
 	ctx     context.Context //nolint:containedctx // of the request that it is the body of
 	control *http.ResponseController
+	// wanted ends once the writer has let in a caller that asks before it sends the body (Expect),
+	// with any informational answer: net/http's server sends no 100 after another one.
+	wanted context.Context //nolint:containedctx // a signal
 }
 
+// errAnswered: the writer does not want the body.
+var errAnswered = errors.New("the request was answered")
+
 func (b *body) Read(p []byte) (int, error) {
+	<-b.wanted.Done()
+	if err := context.Cause(b.wanted); !errors.Is(err, context.Canceled) || b.ctx.Err() != nil {
+		return 0, err
+	}
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, io.EOF) {
 		_ = b.control.SetReadDeadline(time.Time{})
@@ -170,15 +186,18 @@ func (b *body) Read(p []byte) (int, error) {
 // answer keeps the informational answers of the writer, which are for this replica.
 type answer struct {
 	http.ResponseWriter
-	ctx context.Context //nolint:containedctx // of the request that it answers
+	ctx  context.Context //nolint:containedctx // of the request that it answers
+	want context.CancelCauseFunc
 }
 
 // WriteHeader begins the answer.
 func (w *answer) WriteHeader(status int) {
 	if status >= http.StatusOK {
+		w.want(errAnswered)
 		w.ResponseWriter.WriteHeader(status)
 		return
 	}
+	w.want(nil)
 	var most int
 	var who string
 	if _, err := fmt.Sscanf(w.Header().Get(headerAuthenticated), "%d %q", &most, &who); err == nil {

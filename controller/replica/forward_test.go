@@ -229,17 +229,19 @@ func TestAnUploadThroughADoorIsStreamed(t *testing.T) {
 	}
 }
 
-// A client that asks before it sends, as curl does, is told to go on.
+// A client that asks before it sends, as curl does, is told to go on, or why not before it has
+// sent anything.
 func TestAnUploadThatAsksFirst(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enroll()
 	client := w.clientWith(nil, "")
 	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Hour
+	content := &zeros{left: 1 << 20}
 	put := func(token string) answered {
-		return do(t.Context(), client, "PUT", w.door.url+"/v1/vnf_instances/"+instanceID+"/files/a", &zeros{left: 1 << 20}, "Authorization: Bearer "+token, "Expect: 100-continue")
+		return do(t.Context(), client, "PUT", w.door.url+"/v1/vnf_instances/"+instanceID+"/files/a", content, "Authorization: Bearer "+token, "Expect: 100-continue")
 	}
-	if a := put("wrong"); a.status != http.StatusUnauthorized {
-		t.Errorf("%d %v", a.status, a.err)
+	if a := put("wrong"); a.status != http.StatusUnauthorized || content.sent != 0 {
+		t.Errorf("%d %v, %d bytes were sent", a.status, a.err, content.sent)
 	}
 	ok(t, put(w.operator), http.StatusCreated, nil)
 }

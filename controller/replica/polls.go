@@ -19,7 +19,7 @@ import (
 type Polls struct {
 	// Hub wakes them by what the replica follows.
 	Hub *notify.Hub
-	// Follows is nil while the replica sees each change. All are woken by Hub.All when it is not.
+	// Follows is nil while the replica sees each change. Once it is not, Hub.All is called.
 	Follows func() error
 	// Held counts a poll that is held (+1) and let go (-1).
 	Held func(delta int)
@@ -45,7 +45,7 @@ var errHeld = errors.New("the poll is held")
 // key is what wakes the poll, "" if the request is none that can be held here. Whether the
 // caller is that node is for the writer to say.
 func (p *Polls) key(r *http.Request) string {
-	if p == nil || r.Method != http.MethodGet || r.URL.Path != "/v1/node/config" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || p.Follows() != nil {
+	if p == nil || r.Method != http.MethodGet || r.URL.Path != "/v1/node/config" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return ""
 	}
 	return pki.NodeNamed(r.TLS.PeerCertificates[0])
@@ -62,9 +62,13 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 	p := &poll{left: unbounded}
 	var over time.Time
 	_ = f.Polls.Hub.Poll(waiting, key, func() (done bool, err error) { // which never fails
-		first := over.IsZero()
-		if !first {
-			if p.left = time.Until(over); p.left <= 0 || f.Polls.Follows() != nil {
+		first, unseen := over.IsZero(), f.Polls.Follows() != nil
+		switch {
+		case first && unseen:
+			f.ask(w, r, outward{caller: who})
+			return true, nil
+		case !first:
+			if p.left = time.Until(over); unseen || p.left <= 0 {
 				return true, nil
 			}
 		}
