@@ -311,11 +311,11 @@ func TestTheWaitForAWriterEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 				next := &transport{}
-				r, err := http.NewRequestWithContext(ctx, "PUT", "https://a", strings.NewReader("x"))
+				r, err := http.NewRequestWithContext(ctx, http.MethodPut, "https://a", strings.NewReader("x"))
 				if err != nil {
 					t.Fatal(err)
 				}
-				resp, err := over(next).RoundTrip(r)
+				resp, err := over(next).RoundTrip(r) //nolint:bodyclose // ProblemOf closes it
 				switch {
 				case c.cancel:
 					if !errors.Is(err, context.Canceled) {
