@@ -97,12 +97,12 @@ func (r *replica) writerIn(term *etcd.Term) *writer {
 	return &writer{term: term, shared: &store.Shared{Term: term, History: r.history, Name: nameOf(r.c.Store.Etcd)}, peers: r.peers}
 }
 
-// lead has requests answered that other replicas hand on.
-func (w *writer) lead(api http.Handler) {
+// lead has requests answered that other replicas hand on. settle is that of the store.
+func (w *writer) lead(api http.Handler, settle func()) {
 	if w.peers == nil {
 		return
 	}
-	w.peers.server.Lead(api)
+	w.peers.server.Lead(api, settle)
 	go func() { // a package file that is being fetched must not hold up the end
 		<-w.term.Over()
 		w.peers.client.Close()

@@ -156,7 +156,7 @@ func TestADoorHandsRequestsToTheWriter(t *testing.T) {
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	begin := r.doors()
 	first := begin("c1")
-	first.says("pin=sha256:")
+	first.says("listen=.*pin=sha256:")
 	door := begin("c2")
 	address := door.says(`requests are handed to the writer.* listen=(\S+)`)[1]
 	if status, body := door.call("PUT", instance, spec(t)); status != http.StatusCreated {
