@@ -33,12 +33,17 @@ the prefix.
 
 All records are copied, with the CA's keys sealed among them. Nothing waits for a
 confirmation. The old store.db stays, is marked as moved, and no controller starts on it
-again. Package files stay where they are. If the command is cut off, run it again.`,
-		Example: "  nodehitch-controller migrate --to etcd --config /etc/nodehitch/controller.yaml",
-		Args:    cobra.NoArgs,
+again. Package files stay where they are. If the command is cut off, run it again.
+
+Start the controller then, and the others with the same seal key. docs/replicas.md has
+the whole way.`,
+		Example:           "  nodehitch-controller migrate --to etcd --config /etc/nodehitch/controller.yaml",
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	settings(cmd, &file, slices.DeleteFunc(slices.Clone(config.Settings), notForRestore))
-	cmd.Flags().StringVar(&to, "to", "", "where the state goes: etcd")
+	cmd.Flags().StringVar(&to, "to", "", "where the state goes: etcd (required)")
+	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]cobra.Completion{"etcd"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if to != "etcd" {
 			return fmt.Errorf("--to is %q: the state can be moved to etcd; give --to etcd", to)

@@ -273,11 +273,10 @@ func (r *replica) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		f.ServeHTTP(w, request)
 		return
 	}
-	detail := "this controller is a standby and no controller is the writer now: try again in a few seconds"
+	problem := wire.NewProblem(wire.ProblemNoWriter, "this controller is a standby and no controller is the writer now: try again in a few seconds")
 	if writer := *r.writer.Load(); writer != "" {
-		detail = fmt.Sprintf("this controller is a standby and the writer is %q: ask that one", writer)
+		problem = wire.NewProblem(wire.ProblemUnavailable, fmt.Sprintf("this controller is a standby and the writer is %q: ask that one", writer))
 	}
-	problem := wire.NewProblem(wire.ProblemUnavailable, detail)
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "5")
 	w.WriteHeader(problem.Status)

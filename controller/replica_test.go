@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -87,20 +89,74 @@ func TestAStandbyBecomesTheWriter(t *testing.T) {
 	}
 }
 
+// doors give what starts controllers that know each other. Only one of them is the writer.
+func (r *replicas) doors() func(id string) *process {
+	r.t.Helper()
+	key := filepath.Join(r.t.TempDir(), "seal.key")
+	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	return func(id string) *process {
+		address := loopback.FreeAddress(r.t)
+		r.first = "" // no file of another one
+		return r.begin(id, nil, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+key, "NODEHITCH_CONTROLLER_REPLICA_URL=https://"+address, "NODEHITCH_CONTROLLER_REPLICA_LISTEN="+address)
+	}
+}
+
+// The writer is killed: hitchctl goes on to the door, waits there for it to become the writer,
+// and the change is made once.
+func TestHitchctlWaitsForATakeover(t *testing.T) {
+	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
+	begin := r.doors()
+	first := begin("c1")
+	address := first.says(`listen=(\S+) .*pin=sha256:`)[1]
+	door := begin("c2")
+	addressOfDoor := door.says(`requests are handed to the writer.* listen=(\S+)`)[1]
+
+	dir := t.TempDir()
+	program, config, request := filepath.Join(dir, "hitchctl"), filepath.Join(dir, "hitchctl.yaml"), filepath.Join(dir, "request.json")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./hitchctl").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	hitchctl := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd.Env = append(os.Environ(), "NODEHITCH_CONFIG="+config)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("hitchctl %v: %v\n%s\n%s", args, err, out, door.logged())
+		}
+		return string(out)
+	}
+	text, err := io.ReadAll(spec(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(request, text, 0o600), os.WriteFile(config, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	hitchctl("--server", "unix://"+first.socket, "token", "create", "alice", "--write-context", config, "--force", "--context-server", "https://"+address+",https://"+addressOfDoor)
+
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.exit
+	id := filepath.Base(instance)
+	out := hitchctl("apply", id, "-f", request)
+	if !strings.Contains(out, "waiting up to 30s for a controller to become the writer") || !strings.Contains(out, "instance "+id+" created") {
+		t.Errorf("%s", out)
+	}
+	door.says("pin=sha256:") // it is the writer
+	if err := door.stop(); err != nil {
+		t.Errorf("%v\n%s", err, door.logged())
+	}
+}
+
 // Each of two controllers that know each other serves, and only one of them is the writer.
 func TestADoorHandsRequestsToTheWriter(t *testing.T) {
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	key := filepath.Join(t.TempDir(), "seal.key")
-	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	begin := func(id string) *process {
-		address := loopback.FreeAddress(t)
-		return r.begin(id, nil, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+key, "NODEHITCH_CONTROLLER_REPLICA_URL=https://"+address, "NODEHITCH_CONTROLLER_REPLICA_LISTEN="+address)
-	}
+	begin := r.doors()
 	first := begin("c1")
 	first.says("listen=.*pin=sha256:")
-	r.first = "" // the other gets no file of it
 	door := begin("c2")
 	address := door.says(`requests are handed to the writer.* listen=(\S+)`)[1]
 	if status, body := door.call("PUT", instance, spec(t)); status != http.StatusCreated {

@@ -55,7 +55,7 @@ func TestWithController(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"controller": cmdController, "agent": cmdAgent, "terminal": cmdTerminal, "until": cmdUntil, "proxy": cmdProxy,
-			"cloud": cmdCloud, "session": cmdSession,
+			"cloud": cmdCloud, "session": cmdSession, "silent": cmdSilent,
 		},
 	})
 }

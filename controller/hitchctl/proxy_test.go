@@ -44,3 +44,11 @@ func forward(conn net.Conn, target string, limit int64) {
 	go func() { _, _ = io.Copy(conn, server); done <- struct{}{} }()
 	<-done
 }
+
+// cmdSilent is `silent`: a listener that never accepts a connection; $SILENT is its URL.
+func cmdSilent(ts *testscript.TestScript, _ bool, _ []string) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(func() { _ = listener.Close() })
+	ts.Setenv("SILENT", "https://"+listener.Addr().String())
+}

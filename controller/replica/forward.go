@@ -135,14 +135,14 @@ func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	f.Log.DebugContext(r.Context(), "the writer has not answered", "method", r.Method, "path", r.URL.Path, "error", err)
-	detail := "this replica has no answer of the writer: check whether the request was done before you try again"
+	problem, detail := wire.ProblemUnavailable, "this replica has no answer of the writer: check whether the request was done before you try again"
 	switch {
 	case errors.Is(err, errNoWriter), errors.Is(err, errNotSent):
-		detail = "this replica does not reach the writer, so nothing of this request was done: try again"
+		problem, detail = wire.ProblemNoWriter, "this replica does not reach the writer, so nothing of this request was done: try again"
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
-		detail = "this replica has no answer of the writer: try again"
+		problem, detail = wire.ProblemNoWriter, "this replica has no answer of the writer: try again"
 	}
-	refuse(w, wire.NewProblem(wire.ProblemUnavailable, detail))
+	refuse(w, wire.NewProblem(problem, detail))
 }
 
 // refuse answers with problem details (RFC 9457).

@@ -358,7 +358,7 @@ func TestThereIsNoWriter(t *testing.T) {
 	for name, url := range map[string]string{"nobody": "", "one that does not answer": "https://127.0.0.1:1", "a replica that is not the writer": standby.url} {
 		d := newDoor(t, certificate, url, nil)
 		a := do(t.Context(), client, "GET", d.url+"/healthz", http.NoBody)
-		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "5" || !strings.Contains(a.body, wire.ProblemUnavailable) {
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "5" || !strings.Contains(a.body, wire.ProblemNoWriter) {
 			t.Errorf("%s: %d %v %s", name, a.status, a.err, a.body)
 		}
 	}

@@ -75,7 +75,7 @@ func (s *Server) Lead(api http.Handler, settle func()) { s.leads.Store(&leads{ap
 func (s *Server) forwarded(w http.ResponseWriter, r *http.Request) {
 	writer := s.leads.Load()
 	if writer == nil {
-		refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the writer, so nothing of this request was done: try again"))
+		refuse(w, wire.NewProblem(wire.ProblemNoWriter, "this replica is not the writer, so nothing of this request was done: try again"))
 		return
 	}
 	writer.forwarded(w, r)

@@ -35,6 +35,9 @@ type Options struct {
 	Timeout time.Duration
 	// Dial makes the TCP connections; nil for the ordinary way.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Over is put over the transport; nil for nothing. What it gets from the transport as an
+	// error is *Unreachable, unless the request was cancelled.
+	Over func(http.RoundTripper) http.RoundTripper
 	// UnixSocket is the path of the controller's local socket. It uses plain HTTP, because
 	// the file system says who may open it.
 	UnixSocket string
@@ -76,15 +79,15 @@ func New(o Options) (*Controller, error) {
 	if o.Dial != nil {
 		transport.DialContext = o.Dial
 	}
-	base, where := o.BaseURL, o.BaseURL
+	base, socket := o.BaseURL, ""
 	if o.UnixSocket != "" {
-		base, where = "http://controller", "the controller's socket "+o.UnixSocket
+		base, socket = "http://controller", "the controller's socket "+o.UnixSocket
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, "unix", o.UnixSocket)
 		}
 	} else {
-		if err := checkURL(o.BaseURL); err != nil {
-			return nil, err
+		if err := CheckURL(o.BaseURL); err != nil {
+			return nil, fmt.Errorf("controller URL: %w", err)
 		}
 		trust, err := trustOnly(o.RootPEM, o.Pin)
 		if err != nil {
@@ -93,8 +96,12 @@ func New(o Options) (*Controller, error) {
 		trust.GetClientCertificate = o.Certificate
 		transport.TLSClientConfig = trust
 	}
+	var over http.RoundTripper = &explaining{next: transport, socket: socket}
+	if o.Over != nil {
+		over = o.Over(over)
+	}
 	c := &Controller{http: &http.Client{
-		Transport:     &explaining{next: transport, where: where},
+		Transport:     over,
 		Timeout:       o.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -124,17 +131,19 @@ func userAgent(_ context.Context, r *http.Request) error {
 	return nil
 }
 
-func checkURL(base string) error {
+// CheckURL checks the form of a controller's URL. Its errors do not repeat it, for it may have
+// a password.
+func CheckURL(base string) error {
 	u, err := url.Parse(base)
 	switch {
 	case err != nil:
-		return fmt.Errorf("controller URL: not a URL; expected https://host:port")
+		return fmt.Errorf("not a URL; expected https://host:port")
 	case u.Scheme != "https":
-		return fmt.Errorf("controller URL: found scheme %q; only https is spoken, expected https://host:port", u.Scheme)
+		return fmt.Errorf("found scheme %q; only https is spoken, expected https://host:port", u.Scheme)
 	case u.Hostname() == "":
-		return fmt.Errorf("controller URL: names no host; expected https://host:port")
+		return fmt.Errorf("names no host; expected https://host:port")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Path != "" && u.Path != "/"):
-		return fmt.Errorf("controller URL of %s: expected https://host:port and nothing else", u.Host)
+		return fmt.Errorf("found more than a host and a port, for %s; expected https://host:port and nothing else", u.Host)
 	}
 	return nil
 }

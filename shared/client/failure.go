@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/url"
 	"syscall"
 )
 
@@ -34,8 +35,9 @@ func (e *Unreachable) Unwrap() error { return e.Err }
 
 // explaining turns the errors of a transport into Unreachable.
 type explaining struct {
-	next  *http.Transport
-	where string
+	next *http.Transport
+	// socket is what the controller's socket is called, "" if requests go to URLs.
+	socket string
 }
 
 func (t *explaining) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -43,20 +45,25 @@ func (t *explaining) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return resp, err
 	}
-	return nil, &Unreachable{Where: t.where, Hint: hint(err), Err: err}
+	where := t.socket
+	if where == "" {
+		where = r.URL.Scheme + "://" + r.URL.Host
+	}
+	return nil, &Unreachable{Where: where, Hint: hint(err), Err: err}
 }
 
 // CloseIdleConnections is what http.Client looks for.
 func (t *explaining) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
-// bare takes off what http.Client wraps around an Unreachable, which says it all.
+// bare takes off what http.Client wraps around errors with an Unreachable, which say it all.
 type bare struct{ *http.Client }
 
 func (b bare) Do(r *http.Request) (*http.Response, error) {
 	resp, err := b.Client.Do(r)
 	var unreachable *Unreachable
-	if errors.As(err, &unreachable) {
-		return nil, unreachable
+	var wrapped *url.Error
+	if errors.As(err, &unreachable) && errors.As(err, &wrapped) {
+		return nil, wrapped.Err
 	}
 	return resp, err
 }

@@ -132,7 +132,7 @@ func (a *app) controller() (*client.Controller, error) {
 	if target.HoldsPrivateKey() {
 		a.warn("the file with the root certificate also holds a private key; a copy of it on another machine needs the certificate alone")
 	}
-	return target.Client()
+	return target.Client(a.warn)
 }
 
 // withController wraps what a command does with the controller. Each of its

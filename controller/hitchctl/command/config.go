@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,14 +19,19 @@ context at its top, which is called default, or several.
     currentContext: berlin
     contexts:
       berlin: {server: "https://192.0.2.1:8443", caFile: berlin.pem, tokenFile: berlin.token}
-      tokyo:  {server: "https://192.0.2.9:8443", caFile: tokyo.pem, tokenFile: tokyo.token}`
+      tokyo:
+        server: ["https://192.0.2.9:8443", "https://192.0.2.10:8443"]
+        caFile: tokyo.pem
+        tokenFile: tokyo.token
+
+Several URLs are those of controllers that share an etcd.`
 
 // config needs no controller.
 func (a *app) config() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "config", Short: "Show and choose contexts: which controller, which token", Long: configHelp,
-		Example: "  hitchctl config get-contexts\n  hitchctl config use-context berlin",
-	}, a.getContexts(), a.useContext(), a.viewConfig())
+		Example: "  hitchctl config get-contexts\n  hitchctl config use-context berlin\n  hitchctl config set-context berlin --server https://192.0.2.1:8443,https://192.0.2.2:8443",
+	}, a.getContexts(), a.useContext(), a.setContext(), a.viewConfig())
 }
 
 func (a *app) getContexts() *cobra.Command {
@@ -49,7 +55,7 @@ func (a *app) getContexts() *cobra.Command {
 				if name == file.Current() {
 					mark = "*"
 				}
-				t.Add(screen.Text(mark), screen.Text(name), screen.Text(all[name].Server))
+				t.Add(screen.Text(mark), screen.Text(name), screen.Text(strings.Join(all[name].Server.List(), ", ")))
 			}
 			return a.print(a.out.Lines(t)...)
 		}),
@@ -78,11 +84,37 @@ written anew, without its comments.`,
 	}
 }
 
+func (a *app) setContext() *cobra.Command {
+	return &cobra.Command{
+		Use: "set-context NAME", Short: "Change a context, or add one", Args: cobra.ExactArgs(1),
+		Long: `Set the members of a context that flags name: --server (all URLs of it), --ca and
+--token-file. The others stay. The file is written anew, without its comments.`,
+		Example: `  hitchctl config set-context default --server https://192.0.2.1:8443,https://192.0.2.2:8443
+  hitchctl config set-context tokyo --server https://192.0.2.9:8443 --ca tokyo.pem --token-file tokyo.token`,
+		ValidArgsFunction: a.completeContext,
+		RunE: a.run(func(_ context.Context, args []string) error {
+			file, err := connect.Open(a.getenv)
+			if err != nil {
+				return err
+			}
+			changed, err := file.All()[args[0]].Changed(a.target)
+			if err != nil {
+				return err
+			}
+			file.Set(args[0], changed)
+			if err := file.Save(); err != nil {
+				return err
+			}
+			return a.print("context " + args[0] + " written to " + file.Path())
+		}),
+	}
+}
+
 func (a *app) viewConfig() *cobra.Command {
-	var raw bool
+	raw, o := false, asYAML
 	cmd := &cobra.Command{
 		Use: "view", Short: "Print the context file, without its tokens", Args: cobra.NoArgs,
-		Example: "  hitchctl config view\n  hitchctl config view --raw",
+		Example: "  hitchctl config view\n  hitchctl config view -o json\n  hitchctl config view --raw",
 		RunE: a.run(func(context.Context, []string) error {
 			file, err := connect.Open(a.getenv)
 			if err != nil {
@@ -91,10 +123,13 @@ func (a *app) viewConfig() *cobra.Command {
 			if !raw {
 				file = file.Redacted(params.Redacted)
 			}
-			return a.encode(asYAML, file)
+			return a.encode(o, file)
 		}),
 	}
 	cmd.Flags().BoolVar(&raw, "raw", false, "with the tokens")
+	names := []string{string(asYAML), string(asJSON), asJSONPath}
+	cmd.Flags().VarP(&choice{&o, names}, "output", "o", "format: "+strings.Join(names, ", "))
+	completeFlag(cmd, "output", names...)
 	return cmd
 }
 

@@ -14,6 +14,9 @@ Where the controller is and who you are comes from flags, from the environment
 a context of ~/.config/nodehitch/hitchctl.yaml (NODEHITCH_CONFIG names another file).
 --context names one of several; then the environment does not count. See "hitchctl
 token create --write-context" and "hitchctl config".
+If several controllers share an etcd, give all URLs, with commas or in the file as a list:
+the first that answers is used. A change is never sent twice: if a controller may have
+done it, hitchctl says so. While no controller is the writer, it waits for up to 30 s.
 Root on the controller's own machine needs none of it: hitchctl uses the controller's
 unix socket. Only the controller's root certificate is trusted.
 
@@ -41,7 +44,7 @@ func (a *app) root() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.target.Server, "server", "", "the controller: https://host:port, or unix:///path of its socket")
+	flags.StringSliceVar(&a.target.Server, "server", nil, "the controller: https://host:port, or unix:///path of its socket; several with commas, or repeated")
 	flags.StringVar(&a.target.CAFile, "ca", "", "file with the controller's root certificate (PEM)")
 	flags.StringVar(&a.target.TokenFile, "token-file", "", "file with the API token, readable only by you")
 	flags.StringVar(&a.target.Context, "context", "", "name of the context to use, instead of the one in use")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ type tokenFlags struct {
 	expires time.Duration
 	context string // path of the file
 	name    string // of the context in it, "" for the only one
-	server  string
+	server  []string
 	force   bool
 	output  output
 }
@@ -55,7 +56,7 @@ there is not replaced without --force; with --context-name one more context is a
 	flags.DurationVar(&f.expires, "expires-in", 0, "lifetime, a minute or more (default unlimited)")
 	flags.StringVar(&f.context, "write-context", "", "write a context file for hitchctl with the token, mode 0600")
 	flags.StringVar(&f.name, "context-name", "", "add the context to the file under this name, and keep the others")
-	flags.StringVar(&f.server, "context-server", "", "URL of the controller in the context file (default the first that agents use)")
+	flags.StringSliceVar(&f.server, "context-server", nil, "URLs of the controller in the context file (default those that agents use)")
 	flags.BoolVar(&f.force, "force", false, "replace the context file, or the context of that name")
 	completeFlag(cmd, "scope", scopes...)
 	outputFlag(cmd, &f.output)
@@ -74,6 +75,9 @@ func (a *app) createToken(ctx context.Context, c *client.Controller, name string
 	var file *connect.File
 	if f.context != "" {
 		var err error
+		if err := connect.Join(f.server).Check("--context-server"); err != nil {
+			return err
+		}
 		if file, err = f.contextFile(); err != nil { // before a token is made for nothing
 			return err
 		}
@@ -113,15 +117,15 @@ func (f tokenFlags) contextFile() (*connect.File, error) {
 }
 
 func (a *app) writeContext(file *connect.File, f tokenFlags, trust api.Trust, secret string) error {
-	server := f.server
-	if server == "" && len(trust.Urls) > 0 {
-		server = trust.Urls[0]
+	server := connect.Join(f.server)
+	if server == "" {
+		server = connect.Join(trust.Urls)
 	}
 	file.Set(f.name, connect.Context{Server: server, CA: trust.RootCertificate, Pin: trust.Pin, Token: secret})
 	if err := file.Save(); err != nil {
 		return err
 	}
-	return a.print("context for " + server + " written to " + f.context)
+	return a.print("context for " + strings.Join(server.List(), ", ") + " written to " + f.context)
 }
 
 func (a *app) tokenRevoke() *cobra.Command {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/controller/hitchctl/failover"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -17,15 +18,16 @@ const unixScheme = "unix://"
 
 // Flags are what the command line says; "" is not given.
 type Flags struct {
-	Server, CAFile, TokenFile string
+	Server            []string
+	CAFile, TokenFile string
 	// Context is the name of a context of the file.
 	Context string
 }
 
 // Target is a controller and how to be admitted there.
 type Target struct {
-	// Server is https://host:port, or unix:///path of a socket.
-	Server string
+	// Server is where the controller is, or each of several.
+	Server Servers
 	CA     []byte
 	// CAFrom is where the root certificate was found: a variable, a flag or a file.
 	CAFrom string
@@ -79,7 +81,10 @@ func Find(flags Flags, getenv func(string) string) (Target, error) {
 }
 
 func (t *Target) fromEnvironment(getenv func(string) string) error {
-	t.Server = cmp.Or(getenv("NODEHITCH_SERVER"), t.Server)
+	t.Server = cmp.Or(Servers(getenv("NODEHITCH_SERVER")), t.Server)
+	if err := Servers(getenv("NODEHITCH_SERVER")).Check("NODEHITCH_SERVER"); err != nil {
+		return err
+	}
 	if token := getenv("NODEHITCH_TOKEN"); token != "" {
 		if err := checkToken(token); err != nil {
 			return fmt.Errorf("NODEHITCH_TOKEN: %w", err)
@@ -98,7 +103,11 @@ func (t *Target) fromEnvironment(getenv func(string) string) error {
 }
 
 func (t *Target) fromFlags(flags Flags) error {
-	t.Server = cmp.Or(flags.Server, t.Server)
+	given := Join(flags.Server)
+	if err := given.Check("--server"); err != nil {
+		return err
+	}
+	t.Server = cmp.Or(given, t.Server)
 	if flags.CAFile != "" {
 		if err := t.readCA(flags.CAFile, "--ca", ""); err != nil {
 			return err
@@ -140,20 +149,30 @@ func ownMachine() (Target, error) {
 	return Target{Server: unixScheme + client.DefaultSocket}, nil
 }
 
-// Client is a client for the target. Its requests have no time limit of their own.
-func (t Target) Client() (*client.Controller, error) {
-	if path, ok := strings.CutPrefix(t.Server, unixScheme); ok {
-		return client.New(client.Options{UnixSocket: path, Token: t.Token})
+// Client is a client for the target. Its requests have no time limit of their own. say gets a
+// line about each controller that does not answer as expected, and about a wait for a writer.
+func (t Target) Client(say func(string)) (*client.Controller, error) {
+	urls := t.Server.List()
+	o := client.Options{BaseURL: urls[0], Pin: t.Pin, Token: t.Token}
+	path, socket := strings.CutPrefix(urls[0], unixScheme)
+	if socket {
+		o.UnixSocket, urls = path, nil
 	}
-	if len(t.CA) == 0 && strings.HasPrefix(t.Server, "https://") {
+	var err error
+	if o.Over, err = failover.Over(urls, say); err != nil {
+		return nil, err
+	}
+	if socket {
+		return client.New(o)
+	}
+	if len(t.CA) == 0 && strings.HasPrefix(urls[0], "https://") {
 		return nil, fmt.Errorf("no root certificate for %s is set, and the system's root certificates are not used: give --ca or NODEHITCH_CA, "+
 			"or ca in ~/.config/nodehitch/hitchctl.yaml", t.Server)
 	}
-	certificate, _, err := root(t.CA)
-	if err != nil {
+	if o.RootPEM, _, err = root(t.CA); err != nil {
 		return nil, err
 	}
-	return client.New(client.Options{BaseURL: t.Server, RootPEM: certificate, Pin: t.Pin, Token: t.Token})
+	return client.New(o)
 }
 
 // HoldsPrivateKey says that what was given as the controller's root has a private key in it.

@@ -67,7 +67,7 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			connect.Target{Server: "https://env", CA: []byte("other-ca"), CAFrom: "NODEHITCH_CA", Token: "env.token", TokenFrom: "NODEHITCH_TOKEN"}},
 		"the environment over the file": {full, map[string]string{"NODEHITCH_TOKEN": "env.token", "NODEHITCH_CA": "-----BEGIN X"}, connect.Flags{},
 			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), CAFrom: "NODEHITCH_CA", CAInstead: "~/.config/nodehitch/hitchctl.yaml", Token: "env.token", TokenFrom: "NODEHITCH_TOKEN", TokenInstead: "~/.config/nodehitch/hitchctl.yaml"}},
-		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_CA": "~/ca", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{Server: "https://flag", CAFile: "~/ca", TokenFile: "~/token"},
+		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_CA": "~/ca", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{Server: []string{"https://flag"}, CAFile: "~/ca", TokenFile: "~/token"},
 			connect.Target{Server: "https://flag", CA: []byte("other-ca"), CAFrom: "--ca", Token: "flag.token", TokenFrom: "~/token"}},
 		"files beside the context": {"server: https://file\ncaFile: ca\ntokenFile: token\n", nil, connect.Flags{},
 			connect.Target{Server: "https://file", CA: []byte("beside"), CAFrom: "~/.config/nodehitch/ca", Token: "beside.token", TokenFrom: "~/.config/nodehitch/token"}},
@@ -83,7 +83,13 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			connect.Target{Server: "https://a", CA: []byte{}}},
 		"that at the top of the file": {"server: https://top\n" + two, nil, connect.Flags{},
 			connect.Target{Server: "https://top", CA: []byte{}}},
-		"a server, and several contexts, none in use": {two, nil, connect.Flags{Server: "https://flag"},
+		"several in the file": {"server: [https://a, 'https://b:1']\n", nil, connect.Flags{},
+			connect.Target{Server: "https://a,https://b:1", CA: []byte{}}},
+		"several in the environment": {full, map[string]string{"NODEHITCH_SERVER": "https://a, https://b", "NODEHITCH_CA": "~/ca"}, connect.Flags{},
+			connect.Target{Server: "https://a, https://b", CA: []byte("other-ca"), CAFrom: "NODEHITCH_CA", CAInstead: "~/.config/nodehitch/hitchctl.yaml", Token: "file.token", TokenFrom: "~/.config/nodehitch/hitchctl.yaml"}},
+		"several by flags": {"", map[string]string{"NODEHITCH_SERVER": "https://env"}, connect.Flags{Server: []string{"https://a", "https://b"}},
+			connect.Target{Server: "https://a,https://b"}},
+		"a server, and several contexts, none in use": {two, nil, connect.Flags{Server: []string{"https://flag"}},
 			connect.Target{Server: "https://flag"}},
 	}
 	for name, test := range tests {
@@ -118,9 +124,18 @@ func TestWhatIsRefused(t *testing.T) {
 		flags   connect.Flags
 		want    string
 	}{
-		"a misspelled key":        {"sever: https://a\n", nil, connect.Flags{}, "/sever: "},
-		"two CAs":                 {"ca: a\ncaFile: b\n", nil, connect.Flags{}, "both ca and caFile"},
-		"two tokens":              {"token: a\ntokenFile: b\n", nil, connect.Flags{}, "both token and tokenFile"},
+		"a misspelled key": {"sever: https://a\n", nil, connect.Flags{}, "/sever: "},
+		"two CAs":          {"ca: a\ncaFile: b\n", nil, connect.Flags{}, "both ca and caFile"},
+		"two tokens":       {"token: a\ntokenFile: b\n", nil, connect.Flags{}, "both token and tokenFile"},
+		"every fault of a list": {"", nil, connect.Flags{Server: []string{"http://a", "https://b", "", "https://B/", "unix:///s", "https://c/v1"}}, "--server:\n" +
+			"  URL 1 of 6: found scheme \"http\"; only https is spoken, expected https://host:port\n" +
+			"  URL 3 of 6: is empty; expected https://host:port\n" +
+			"  URL 4 of 6: is URL 2 again; give each controller once\n" +
+			"  URL 5 of 6: is a socket, of this machine's controller alone; give that alone, or https://host:port of each controller\n" +
+			"  URL 6 of 6: found more than a host and a port, for c; expected https://host:port and nothing else"},
+		"a list in the file":      {"server: [https://a, b]\n", nil, connect.Flags{}, "hitchctl.yaml: server:\n  URL 2 of 2: found scheme \"\""},
+		"a list in a variable":    {"", map[string]string{"NODEHITCH_SERVER": "https://a,https://a"}, connect.Flags{}, "NODEHITCH_SERVER:\n  URL 2 of 2: is URL 1 again"},
+		"a number":                {"server: 5\n", nil, connect.Flags{}, "/server: expected a URL or a list of URLs"},
 		"no such context":         {"", map[string]string{"NODEHITCH_CONFIG": "/nonexistent"}, connect.Flags{}, "reading the context"},
 		"no such name":            {"contexts: {prod: {server: 'https://a'}}\n", nil, connect.Flags{Context: "prd"}, `there is no context "prd"; did you mean prod?`},
 		"a name, and no contexts": {"", nil, connect.Flags{Context: "prod"}, "has no contexts; `hitchctl token create NAME --write-context FILE`"},
@@ -185,8 +200,22 @@ func TestAContextIsReadBack(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := got.Client(); err != nil {
+	if _, err := got.Client(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// One URL is written as it always was, several as a list.
+func TestServersInAFile(t *testing.T) {
+	for given, want := range map[string]string{"https://a": "server: https://a\n", "https://a, https://b": "server:\n- https://a\n- https://b\n"} {
+		f := connect.NewFile(filepath.Join(t.TempDir(), "hitchctl.yaml"))
+		f.Set("", connect.Context{Server: connect.Servers(given)})
+		if err := f.Save(); err != nil {
+			t.Fatal(err)
+		}
+		if text, err := os.ReadFile(f.Path()); err != nil || string(text) != want {
+			t.Errorf("%s: %v\n%s", given, err, text)
+		}
 	}
 }
 
@@ -207,7 +236,7 @@ func TestTheRootIsTakenOutOfAFile(t *testing.T) {
 	}
 	for name, test := range tests {
 		target := connect.Target{Server: "https://a", CA: test.file}
-		_, err := target.Client()
+		_, err := target.Client(nil)
 		if (err == nil) != (test.failure == "") || err != nil && !strings.Contains(err.Error(), test.failure) || target.HoldsPrivateKey() != test.withKey {
 			t.Errorf("%s: %v, private key %v", name, err, target.HoldsPrivateKey())
 		}

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -12,8 +13,8 @@ import (
 // Context is a controller and how to be admitted there. Relative paths start at the
 // directory of its file.
 type Context struct {
-	// Server is https://host:port, or unix:///path.
-	Server string `json:"server,omitempty"`
+	// Server is https://host:port, or unix:///path, or https://host:port of each controller.
+	Server Servers `json:"server,omitempty"`
 	// CA is the controller's root certificate in PEM; CAFile names a file with it.
 	CA     string `json:"ca,omitempty"`
 	CAFile string `json:"caFile,omitempty"`
@@ -40,6 +41,9 @@ func (c Context) target(path string) (Target, error) {
 		return t, fmt.Errorf("context %s: has both ca and caFile; keep one", path)
 	case c.Token != "" && c.TokenFile != "":
 		return t, fmt.Errorf("context %s: has both token and tokenFile; keep one", path)
+	}
+	if err := c.Server.Check("context " + path + ": server"); err != nil {
+		return t, err
 	}
 	if c.CA != "" {
 		t.CAFrom = path
@@ -70,6 +74,34 @@ func (c Context) target(path string) (Target, error) {
 	}
 	return t, nil
 }
+
+// Changed is the context with what flags name in the place of what it has. Paths become
+// absolute.
+func (c Context) Changed(flags Flags) (Context, error) {
+	given := Join(flags.Server)
+	if given == "" && flags.CAFile == "" && flags.TokenFile == "" {
+		return c, errors.New("nothing to set; give --server, --ca or --token-file")
+	}
+	if err := given.Check("--server"); err != nil {
+		return c, err
+	}
+	if c.Server = cmp.Or(given, c.Server); c.Server == "" {
+		return c, errors.New("a new context needs --server")
+	}
+	var err error
+	if flags.CAFile != "" {
+		c.CA, c.Pin = "", ""
+		if c.CAFile, err = filepath.Abs(flags.CAFile); err != nil {
+			return c, err
+		}
+	}
+	if flags.TokenFile != "" {
+		c.Token = ""
+		c.TokenFile, err = filepath.Abs(flags.TokenFile)
+	}
+	return c, err
+}
+
 func beside(context, path string) string {
 	if filepath.IsAbs(path) {
 		return path

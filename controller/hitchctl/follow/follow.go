@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/hitchctl/failover"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -68,7 +69,7 @@ func Changes[T any](ctx context.Context, poll Poll, tell func(Update[T])) error 
 
 // once is one poll; the content is nil if nothing has changed.
 func once[T any](ctx context.Context, poll Poll, version string, last *string) (string, *T, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	ctx, cancel := context.WithTimeout(failover.AtOnce(ctx), answerWithin)
 	defer cancel()
 	hold := Hold
 	if *last == "" {
