@@ -28,6 +28,7 @@ type Server struct {
 	http    *http.Server
 	limiter *connlimit.Limiter
 	api     atomic.Pointer[http.Handler]
+	status  atomic.Pointer[func() Status]
 }
 
 // NewServer gives other replicas the package files of this one, and takes theirs.
@@ -36,6 +37,7 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 	limits.Connections, limits.Unauthenticated, limits.PerSource = 2*connectionsOfReplicas, connectionsOfReplicas, connectionsOfReplicas
 	s := &Server{trust: t, limiter: &connlimit.Limiter{Limits: limits, Log: log}}
 	own := blobRoutes(blobs, log)
+	own.HandleFunc("GET "+pathStatus, s.answerStatus)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	s.http = &http.Server{MaxHeaderBytes: maxHeader, ReadHeaderTimeout: 10 * time.Second, ConnContext: connlimit.Context, Protocols: protocols,
