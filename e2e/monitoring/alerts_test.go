@@ -50,7 +50,7 @@ func TestAlerts(t *testing.T) {
 	m := &made{alerts: map[string]bool{}}
 	t.Run("faults", func(t *testing.T) {
 		for name, fault := range map[string]func(*testing.T, *prometheus, *made){
-			"nodes": nodes, "restore": restore, "disk": disk, "connections": connections, "cloud": cloud,
+			"nodes": nodes, "restore": restore, "disk": disk, "connections": connections, "cloud": cloud, "replicas": replicas,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); fault(t, p, m) })
 		}
