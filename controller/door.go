@@ -96,22 +96,26 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	if err != nil {
 		return err
 	}
-	if l.HTTPS == nil {
-		if l.HTTPS, err = listenHTTPS(ctx, r.c); err != nil {
-			return err
-		}
-	}
 	follows := func() error { return followed.View(func(*store.Tx) error { return nil }) }
-	forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.members.writer, Client: r.peers.client, Log: r.log,
-		Polls: &peer.Polls{Hub: hub, Follows: follows, Held: r.metrics.PollHeld}})
-	server := api.NewServer(forwarder, r.log)
-	server.RegisterOnShutdown(forwarder.Drain)
-	r.forwarder.Store(forwarder)
 	copies := &files.Service{Store: followed, Blobs: r.peers.blobs, Now: time.Now, Log: r.log}
+
+	open := func(ctx context.Context) error {
+		forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.members.writer, Client: r.peers.client, Log: r.log,
+			Polls: &peer.Polls{Hub: hub, Follows: follows, Held: r.metrics.PollHeld}})
+		server := api.NewServer(forwarder, r.log)
+		server.RegisterOnShutdown(forwarder.Drain)
+		r.forwarder.Store(forwarder)
+		limited := newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))
+		r.log.Info("serving: requests are handed to the writer", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
+			"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
+		group, serving := errgroup.WithContext(ctx)
+		serveBorrowed(group, serving, server, limited)
+		return group.Wait()
+	}
 
 	group, serving := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return listenedOn(server.Serve(newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))))
+		return r.reached(serving, l, &peer.Reach{Writer: r.members.writer, Current: follows, Client: r.peers.client, Patience: patience}, open)
 	})
 	group.Go(func() error { authority.Run(serving); return nil })
 	group.Go(func() error { copies.RunCopies(serving); return nil })
@@ -123,15 +127,47 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 			return nil
 		}
 	})
-	group.Go(func() error {
-		<-serving.Done()
-		limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), failedLimit)
-		defer cancel()
-		return api.Shutdown(limit, server)
-	})
-	r.log.Info("serving: requests are handed to the writer", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
-		"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
 	return group.Wait()
+}
+
+// patience is longer than it takes until another controller is the writer: the connections of all
+// agents are kept meanwhile.
+const patience = 15 * time.Second
+
+// reached serves while the writer is reached, and closes the HTTPS address while it is not. The
+// unix socket stays: root has no other controller to ask.
+func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, serve func(context.Context) error) error {
+	for {
+		if l.HTTPS == nil {
+			var err error
+			if l.HTTPS, err = listenHTTPS(ctx, r.c); err != nil {
+				return err
+			}
+		}
+		group, serving := errgroup.WithContext(ctx)
+		reaching, lost := context.WithCancel(serving)
+		group.Go(func() error { return serve(reaching) })
+		group.Go(func() error {
+			defer lost()
+			if l.inheritedHTTPS { // it cannot be closed: who connects would wait in vain
+				<-serving.Done()
+				return nil
+			}
+			reach.Lost(serving)
+			return nil
+		})
+		if err := group.Wait(); err != nil || ctx.Err() != nil {
+			return err
+		}
+		r.log.Warn("not serving: the writer does not answer this controller, so its clients are to ask another one", "listen", addressOf(l.HTTPS))
+		if err := l.withoutHTTPS(true); err != nil {
+			return err
+		}
+		reach.Found(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
 }
 
 // doorAuthority is the CA as the writer has left it.

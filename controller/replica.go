@@ -112,12 +112,13 @@ func (r *replica) writerIn(term *etcd.Term) *writer {
 	return w
 }
 
-// lead has requests answered that other replicas hand on, and asks them how far they follow.
-func (w *writer) lead(api http.Handler) {
+// lead has requests answered that other replicas hand on, and asks them how far they follow. settle is
+// that of the store.
+func (w *writer) lead(api http.Handler, settle func()) {
 	leading, end := context.WithCancel(context.Background())
 	go w.roster.Run(leading)
 	if w.peers != nil {
-		w.peers.server.Lead(api)
+		w.peers.server.Lead(api, settle)
 	}
 	go func() {
 		<-w.term.Over()

@@ -73,7 +73,7 @@ func serveAs(ctx context.Context, as *writer, c config.Config, l listeners, metr
 	s.over = func() error { return store.ErrOutcomeUnknown }
 	if as != nil {
 		s.over = as.term.Why
-		as.lead(s.handler)
+		as.lead(s.handler, s.Store.Settle)
 	}
 	s.logStart(c, l, log)
 	err = s.run(ctx, l, log)

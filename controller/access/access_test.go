@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/access"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -30,7 +30,7 @@ func open(t *testing.T) *room {
 	t.Helper()
 	dir := t.TempDir()
 	r := &room{path: filepath.Join(dir, "store.db"), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	s, err := store.Open(store.Options{Path: r.path, Key: store.KeySource{File: filepath.Join(dir, "key"), Create: true}})
+	s, err := storetest.Open(t, store.Options{Path: r.path, Key: store.KeySource{File: filepath.Join(dir, "key"), Create: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,11 +155,7 @@ func TestTheSecretIsNeitherInTheStoreNorInTheLogNorInTheList(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, secret, _ := strings.Cut(made.Secret, ".")
-	file, err := os.ReadFile(r.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(file, []byte(secret)) {
+	if bytes.Contains(storetest.Content(t, r.path), []byte(secret)) {
 		t.Error("the store holds the secret")
 	}
 	if strings.Contains(r.log.String(), secret) || !strings.Contains(r.log.String(), made.Token.ID) {
@@ -195,11 +191,7 @@ func TestThatATokenHasExpiredIsNotedOnce(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		content, err := os.ReadFile(r.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return tokens, string(content)
+		return tokens, storetest.Commits(t, r.path)
 	}
 	r.now = r.now.Add(59 * time.Second)
 	if tokens, _ := noted(); len(tokens) > 0 {

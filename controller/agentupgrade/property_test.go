@@ -139,9 +139,7 @@ func (f *fleet) time(t *rapid.T) {
 
 func (f *fleet) backup() {
 	f.Helper()
-	var err error
-	f.saved, err = os.ReadFile(f.Store.Path()) // nobody writes it now
-	f.must(err)
+	f.saved = f.Content() // nobody writes it now
 }
 
 // restore takes the controller back to the last backup, and the machines not. The instance is
@@ -151,8 +149,9 @@ func (f *fleet) restore() {
 	if f.saved == nil {
 		return
 	}
+	replaced := f.Store.Epoch()
 	f.replace(f.saved)
-	_, err := f.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: f.Clock.Now(), RestoredAt: f.Clock.Now()}})
+	_, err := f.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: f.Clock.Now(), RestoredAt: f.Clock.Now()}, After: replaced})
 	f.must(err)
 	f.restart()
 	_, err = f.LCM.Instances.ConfirmInstance(f.Context(), instanceID)

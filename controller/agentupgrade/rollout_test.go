@@ -2,7 +2,6 @@ package agentupgrade_test
 
 import (
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -82,10 +81,10 @@ func TestAnUpgradeIsToldOnce(t *testing.T) {
 	told(all...)
 	w.restart()
 	w.call()
-	before := w.commits()
+	before := w.Commits()
 	w.Clock.Advance(time.Second)
 	w.sweep()
-	if after := w.commits(); before != after {
+	if after := w.Commits(); before != after {
 		t.Error("an upgrade that is complete is written again")
 	}
 	told(all...)
@@ -211,13 +210,12 @@ func TestARollBackIsAboutOneBuild(t *testing.T) {
 // A backup does not know who was told since, and those may be between two agents.
 func TestWhoWasToldSinceTheBackupHoldsAPlace(t *testing.T) {
 	w := newWorld(t, manual("1"), 3)
-	saved, err := os.ReadFile(w.Store.Path())
-	w.must(err)
+	saved := w.Content()
 	w.upgrade("")
 	m := w.machines[0]
 	w.poll(m)
 	w.replace(saved)
-	_, err = w.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: w.Clock.Now(), RestoredAt: w.Clock.Now()}})
+	_, err := w.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: w.Clock.Now(), RestoredAt: w.Clock.Now()}})
 	w.must(err)
 	w.restart()
 	_, err = w.LCM.Instances.ConfirmInstance(t.Context(), instanceID)
@@ -533,14 +531,14 @@ func TestASweepWithoutNewsWritesNothing(t *testing.T) {
 	w := newWorld(t, manual("1"), 3)
 	w.upgrade("")
 	w.round()
-	before := w.commits()
+	before := w.Commits()
 	for range 5 {
 		w.sweep()
 		for _, m := range w.machines {
 			w.poll(m)
 		}
 	}
-	if w.commits() != before {
+	if w.Commits() != before {
 		t.Error("a sweep, or a poll, wrote")
 	}
 }

@@ -109,9 +109,7 @@ func (w *world) restart() {
 // replace has the controller start on another store.
 func (w *world) replace(content []byte) {
 	w.Helper()
-	path := w.Store.Path()
-	w.must(os.WriteFile(path+".new", content, 0o600))
-	w.must(os.Rename(path+".new", path)) // the one that is open stays as it is
+	w.Replace(content) // the one that is open stays as it is
 	w.restart()
 }
 
@@ -287,12 +285,4 @@ func (w *world) count(state api.AgentState) (nodes int) {
 		}
 	}
 	return nodes
-}
-
-// commits are the pages of the store that each commit writes.
-func (w *world) commits() string {
-	w.Helper()
-	content, err := os.ReadFile(w.Store.Path())
-	w.must(err)
-	return string(content[:2*os.Getpagesize()])
 }

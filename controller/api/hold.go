@@ -45,17 +45,22 @@ func jittered(d time.Duration) time.Duration {
 }
 
 // hold calls check, and again after each change of key, until it says done or
-// fails, the time is over, the client is gone, or the controller shuts down.
+// fails, the time is over, the client is gone, or the controller shuts down. At the end it
+// calls check once more: the process may have been frozen, and another one be the writer.
 func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, check func() (done bool, err error)) error {
 	if longest <= 0 {
 		_, err := check()
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, longest)
+	waiting, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	ctx, release := s.held(ctx)
+	waiting, release := s.held(waiting)
 	defer release()
-	return s.Changes.Poll(ctx, key, check)
+	err := s.Changes.Poll(waiting, key, check)
+	if err == nil && waiting.Err() != nil && ctx.Err() == nil {
+		_, err = check()
+	}
+	return err
 }
 
 // held counts a request that is held, until release, and ends its context when the controller shuts

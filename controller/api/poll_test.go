@@ -165,6 +165,19 @@ func TestAShutdownAnswersHeldPolls(t *testing.T) {
 	}
 }
 
+// A poll that ends after the store answers nothing any more, because another controller is the
+// writer say, is not told that nothing has changed.
+func TestAPollThatOutlivesItsStore(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enroll()
+	poll := w.hold(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
+	w.must(w.Store.Close())
+	w.handler.Drain()
+	if a := soon(t, poll); a.status < http.StatusInternalServerError {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+}
+
 func TestAnAgentThatGoesAwayLeavesNoPollHeld(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()

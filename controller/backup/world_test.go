@@ -15,6 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/controllertest"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -30,6 +31,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
+	storetest.OnlyBbolt(t, "a restore replaces a file here; the tests with a site move the state to an etcd of their own")
 	return &world{Controller: controllertest.New(t, controllertest.Options{}), t: t, remote: netip.MustParseAddr("10.0.0.1")}
 }
 

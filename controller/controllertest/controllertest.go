@@ -1,6 +1,6 @@
 // Package controllertest is a controller without its listener, for tests: what the
-// program itself ties together, over a real store and CA in a directory of the test, and
-// a clock that only the test moves. It is never linked into a binary.
+// program itself ties together, over a real CA in a directory of the test, a real store as
+// storetest opens it, and a clock that only the test moves. It is never linked into a binary.
 package controllertest
 
 import (
@@ -11,11 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/core"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 )
 
@@ -33,7 +35,7 @@ type Options struct {
 	Now func() time.Time
 	// Log is where it logs; nil discards.
 	Log *slog.Logger
-	// Shared gives each Open the database that it shares; nil for a file of its own.
+	// Shared gives each Open the database that it shares; nil for the store that storetest opens.
 	Shared func() *store.Shared
 }
 
@@ -85,8 +87,8 @@ func (c *Controller) Open() {
 		err = c.Store.Close()
 	}
 	var shared *store.Shared
-	if err == nil && c.o.Shared != nil {
-		shared = c.o.Shared()
+	if err == nil {
+		shared = c.shared()
 	}
 	if err == nil {
 		c.Core, err = core.Open(core.Options{Config: c.Config, Shared: shared, Source: c.Source, Hub: c.hub, Metrics: c.Metrics, Progress: func() {}, Now: c.o.Now, Log: c.o.Log})
@@ -94,6 +96,34 @@ func (c *Controller) Open() {
 	if err != nil {
 		c.t.Fatalf("opening the controller: %v", err)
 	}
+}
+
+func (c *Controller) shared() *store.Shared {
+	c.t.Helper()
+	if c.o.Shared != nil {
+		return c.o.Shared()
+	}
+	return storetest.Shared(c.t, c.path())
+}
+
+func (c *Controller) path() string { return filepath.Join(c.Config.DataDirectory, backup.StoreFile) }
+
+// Content is all that its store has written, in plain bytes.
+func (c *Controller) Content() []byte {
+	c.t.Helper()
+	return storetest.Content(c.t, c.path())
+}
+
+// Replace puts back what Content has returned, for the next Open.
+func (c *Controller) Replace(content []byte) {
+	c.t.Helper()
+	storetest.Replace(c.t, c.path(), content)
+}
+
+// Commits differs after a commit.
+func (c *Controller) Commits() string {
+	c.t.Helper()
+	return storetest.Commits(c.t, c.path())
 }
 
 // Clock is the controller's.

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 )
 
 const registry = `{"private_registry_installation_param": {"ssh_cp_name": "CP1"`
 
 func TestParametersAreParsedOnce(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(store.Options{Path: filepath.Join(dir, "store.db"), Key: store.KeySource{File: filepath.Join(dir, "seal.key"), Create: true}})
+	s, err := storetest.Open(t, store.Options{Path: filepath.Join(dir, "store.db"), Key: store.KeySource{File: filepath.Join(dir, "seal.key"), Create: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

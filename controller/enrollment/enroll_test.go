@@ -1,10 +1,10 @@
 package enrollment
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/ratelimit"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -163,12 +164,10 @@ func TestJoinTokenCanBeShownAgainAndIsNotStored(t *testing.T) {
 	if len(secret) != 64 {
 		t.Errorf("the secret has %d digits, want 256 bits", len(secret))
 	}
-	content, err := os.ReadFile(w.Store.Path())
-	wantOK(t, err)
-	if strings.Contains(string(content), secret) {
+	if bytes.Contains(storetest.Content(t, w.path), []byte(secret)) {
 		t.Error("the secret is in the store")
 	}
-	_, err = w.JoinToken(context.Background(), "no-such-instance")
+	_, err := w.JoinToken(context.Background(), "no-such-instance")
 	wantProblem(t, err, api.ProblemNotFound)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -30,6 +31,7 @@ var remote = netip.MustParseAddr("192.0.2.7")
 type world struct {
 	*Service
 	t       testing.TB
+	path    string // of its store
 	now     time.Time
 	changed []string
 	gone    []string
@@ -56,8 +58,9 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, now: time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC), counts: counts{events: map[string]int{}}}
 	dir := t.TempDir()
 	clock := func() time.Time { return w.now }
-	st, err := store.Open(store.Options{
-		Path: filepath.Join(dir, "state.db"),
+	w.path = filepath.Join(dir, "state.db")
+	st, err := storetest.Open(t, store.Options{
+		Path: w.path,
 		Key:  store.KeySource{File: filepath.Join(dir, "key"), Create: true},
 		Now:  clock,
 	})

@@ -19,7 +19,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"google.golang.org/grpc/codes"
 )
 
 const (
@@ -127,11 +126,10 @@ func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, erro
 			return term, nil
 		}
 		if err != nil {
-			switch code(err) {
-			case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
-				return nil, fmt.Errorf("etcd refuses this controller: %w", err)
+			if refused := c.refusal(err); refused != nil {
+				return nil, refused
 			}
-			state = "etcd does not answer as expected: " + err.Error()
+			state = "etcd does not answer as expected: " + errors.Join(err, c.handshakes(ctx)).Error()
 		}
 		if said != state {
 			level := slog.LevelInfo
@@ -154,15 +152,18 @@ func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (
 	if err := c.connect(); err != nil {
 		return nil, "", fmt.Errorf("connecting: %w", err)
 	}
+	holder, err := c.look(ctx, seen)
+	if err != nil {
+		return nil, "", err
+	}
 	// Once, and not when the writer has died.
 	if most.changes == 0 {
 		if *most, err = c.limits(ctx); err != nil {
 			return nil, "", fmt.Errorf("finding out how large a transaction etcd takes: %w", err)
 		}
 	}
-	holder, err := c.look(ctx, seen)
-	if err != nil || holder != "" {
-		return nil, fmt.Sprintf("the writer is %q", holder), err
+	if holder != "" {
+		return nil, fmt.Sprintf("the writer is %q", holder), nil
 	}
 	began := time.Now() // before etcd's clock of the lease begins
 	lease, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {

@@ -75,8 +75,8 @@ func (f *Follower) Next(ctx context.Context) (head []byte, changes map[string][]
 		case anew:
 			f.begin.Do(func() { go f.fresh.confirm(f.cluster) })
 			return f.last.head, f.last.changes, true, nil
-		case err != nil && isRefusal(err):
-			return nil, nil, false, fmt.Errorf("etcd refuses this controller: %w", err)
+		case f.client.refusal(err) != nil:
+			return nil, nil, false, f.client.refusal(err)
 		case err != nil:
 			f.client.o.Log.Debug("etcd does not give what the writer has committed", "error", err)
 			pause(ctx, retryAfter)
@@ -93,14 +93,6 @@ func (f *Follower) ended(ctx context.Context, last error) error {
 		return why
 	}
 	return errors.Join(fmt.Errorf("following the writer: %w", context.Cause(ctx)), last)
-}
-
-func isRefusal(err error) bool {
-	switch code(err) {
-	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
-		return true
-	}
-	return false
 }
 
 func pause(ctx context.Context, d time.Duration) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -67,7 +68,7 @@ func TestTheEndsOfOperationsAreCounted(t *testing.T) {
 	// What is not kept is not counted: its events were derived, and then it was rolled back.
 	w.must(w.store.Close())
 	var err error
-	w.store, err = store.Open(store.Options{Path: filepath.Join(w.dir, "store.db"), Key: store.KeySource{File: filepath.Join(w.dir, "seal.key")},
+	w.store, err = storetest.Open(w.t, store.Options{Path: w.path(), Key: store.KeySource{File: filepath.Join(w.dir, "seal.key")},
 		Derive: func(t *store.Tx) error { return errors.Join(w.log.Derive(t), errors.New("rolled back")) }})
 	w.must(err)
 	if err := w.store.Update(func(t *store.Tx) error {

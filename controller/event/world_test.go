@@ -12,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -36,11 +37,16 @@ func newWorld(t testing.TB, keep event.Retention) *world {
 func (w *world) open() {
 	w.t.Helper()
 	var err error
-	w.store, err = store.Open(store.Options{Path: filepath.Join(w.dir, "store.db"), Derive: w.log.Derive,
+	w.store, err = storetest.Open(w.t, store.Options{Path: w.path(), Derive: w.log.Derive,
 		Key: store.KeySource{File: filepath.Join(w.dir, "seal.key"), Create: true}})
 	w.must(err)
 	w.must(w.log.Load(w.store))
 }
+
+func (w *world) path() string { return filepath.Join(w.dir, "store.db") }
+
+// commits differs after a commit.
+func (w *world) commits() string { return storetest.Commits(w.t, w.path()) }
 
 // restart is a kill and a new start.
 func (w *world) restart() {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -38,7 +39,7 @@ type room struct {
 func open(t *testing.T, maxBytes int64) *room {
 	t.Helper()
 	r := &room{dir: t.TempDir(), now: time.Now()}
-	s, err := store.Open(store.Options{Path: filepath.Join(r.dir, "store.db"), Key: store.KeySource{File: filepath.Join(r.dir, "key"), Create: true}})
+	s, err := storetest.Open(t, store.Options{Path: filepath.Join(r.dir, "store.db"), Key: store.KeySource{File: filepath.Join(r.dir, "key"), Create: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,6 +299,7 @@ func TestCollectRemovesWhatNothingNames(t *testing.T) {
 
 // An upload that is not continued is gone a day later, though no request comes.
 func TestAnAbandonedUploadIsGoneAfterADay(t *testing.T) {
+	storetest.OnlyBbolt(t, storetest.Bubble)
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, 100)
 		_, _ = r.put("01234", "bytes 0-4/10")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 )
 
 // disk is another replica's package files, without the network between: controller/replica
@@ -36,6 +37,7 @@ func (d disk) Copy(context.Context, files.Blob, io.ReaderAt) error { return nil 
 // The writer notices at once that a file is lost, and within minutes that a replica has come
 // that has it.
 func TestALostFileIsLookedForAgain(t *testing.T) {
+	storetest.OnlyBbolt(t, storetest.Bubble)
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, 100)
 		if _, err := r.put("content", ""); err != nil {

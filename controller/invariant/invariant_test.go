@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -165,7 +166,7 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
-			s, err := store.Open(store.Options{Path: filepath.Join(dir, "store.db"), Key: store.KeySource{File: filepath.Join(dir, "key"), Create: true}})
+			s, err := storetest.Open(t, store.Options{Path: filepath.Join(dir, "store.db"), Key: store.KeySource{File: filepath.Join(dir, "key"), Create: true}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -254,14 +253,12 @@ func TestSecretsOfAClusterAreSealed(t *testing.T) {
 	w.must(err)
 	shown, err := json.Marshal([]any{w.instance(), nodes, w.operations(), plan})
 	w.must(err)
-	file, err := os.ReadFile(w.Store.Path())
-	w.must(err)
 	var backup bytes.Buffer
 	taken, err := w.Backups.Take(w.ctx)
 	w.must(err)
 	w.must(taken.Write(w.ctx, &backup))
 	w.must(taken.Close())
-	for where, text := range map[string][]byte{"what people are shown": shown, "the store": file, "a backup": backup.Bytes()} {
+	for where, text := range map[string][]byte{"what people are shown": shown, "the store": w.Content(), "a backup": backup.Bytes()} {
 		if !bytes.Contains(text, []byte(workerServer)) {
 			t.Errorf("%s does not even name the worker", where)
 		}

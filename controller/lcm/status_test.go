@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -131,6 +132,7 @@ func TestAReportOfAnUnknownNodeIsRefused(t *testing.T) {
 }
 
 func TestRunFailsWhatIsDueAndStops(t *testing.T) {
+	storetest.OnlyBbolt(t, storetest.Bubble)
 	// All of it in the bubble: the store's worker may still be at the last change before.
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

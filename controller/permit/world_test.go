@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -55,7 +56,7 @@ func (w *world) restart() {
 	if w.Store != nil {
 		wantOK(w.t, w.Store.Close())
 	}
-	s, err := store.Open(store.Options{
+	s, err := storetest.Open(w.t, store.Options{
 		Path: filepath.Join(w.dir, "state.db"),
 		Key:  store.KeySource{File: filepath.Join(w.dir, "key"), Create: true},
 		Now:  func() time.Time { return w.now },

@@ -19,7 +19,7 @@ const pathBlobs = "/internal/blobs/"
 
 // blobRoutes are the content of package files by its SHA-256, as this replica has it on disk:
 // what it lacks it does not fetch for others.
-func blobRoutes(blobs *files.Blobs, log *slog.Logger) *http.ServeMux {
+func blobRoutes(blobs *files.Blobs, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+pathBlobs+"{sha256}", func(w http.ResponseWriter, r *http.Request) {
 		file, err := blobs.OpenHere(r.PathValue("sha256"))

@@ -209,7 +209,7 @@ func (w *answer) WriteHeader(status int) {
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // forwarded is the API's side: a request that another replica has received.
-func forwarded(api http.Handler, w http.ResponseWriter, r *http.Request) {
+func (l *leads) forwarded(w http.ResponseWriter, r *http.Request) {
 	restored, err := caller.Restore(r)
 	if err != nil {
 		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
@@ -220,11 +220,11 @@ func forwarded(api http.Handler, w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.Header().Del(headerAuthenticated)
 	})
-	if ctx, err = held(ctx, w, restored); err != nil {
+	if ctx, err = l.held(ctx, w, restored); err != nil {
 		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))
 		return
 	}
-	api.ServeHTTP(hop{w}, restored.WithContext(ctx))
+	l.api.ServeHTTP(hop{w}, restored.WithContext(ctx))
 }
 
 // hop is an answer to another replica, which sees to it that the caller takes it. A deadline for

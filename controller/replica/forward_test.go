@@ -324,8 +324,8 @@ func TestTheWriterGoesAway(t *testing.T) {
 			first, second := newSilent(), newSilent()
 			first.first = test.begun
 			close(second.answer)
-			writer.Lead(first)
-			next.Lead(second)
+			writer.Lead(first, func() {})
+			next.Lead(second, func() {})
 			d := newDoor(t, certificate, writer.url, nil)
 			out := make(chan answered, 1)
 			go func() { out <- do(t.Context(), client, test.method, d.url+"/v1/x", strings.NewReader(test.body)) }()
@@ -368,7 +368,7 @@ func TestThereIsNoWriter(t *testing.T) {
 func TestPollsShareConnections(t *testing.T) {
 	const polls = 2500
 	writer, held := newSite(t, 1<<20), newSilent()
-	writer.Lead(held)
+	writer.Lead(held, func() {})
 	client := replica.NewClient(trust(t, 1))
 	defer client.Close()
 	said, err := json.Marshal(caller.Caller{Address: "192.0.2.1:1"})
@@ -410,7 +410,7 @@ func TestPollsShareConnections(t *testing.T) {
 func TestAStrangerIsNotAnswered(t *testing.T) {
 	writer, api := newSite(t, 1<<20), newSilent()
 	close(api.answer)
-	writer.Lead(api)
+	writer.Lead(api, func() {})
 	stranger := replica.NewClient(trust(t, 2))
 	defer stranger.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, writer.url+"/v1/tokens", http.NoBody)

@@ -16,7 +16,7 @@ import (
 func BenchmarkHeldPolls(b *testing.B) {
 	const polls = 2000
 	writer, held := newSite(b, 1<<20), newSilent()
-	writer.Lead(held)
+	writer.Lead(held, func() {})
 	client := replica.NewClient(trust(b, 1))
 	defer client.Close()
 	log := slog.New(slog.DiscardHandler)

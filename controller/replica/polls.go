@@ -52,8 +52,8 @@ func (p *Polls) key(r *http.Request) string {
 }
 
 // hold asks the writer, and again after each change, until it answers with something new, or the
-// time that it has said is over, the client is gone, the shutdown begins, or changes are not
-// seen any more: then the answer is what it was.
+// time that it has said is over, the client is gone, or the shutdown begins: then the answer is
+// what it was. Once changes are not seen any more, the writer is asked for the last time.
 func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who caller.Caller) {
 	waiting, end := context.WithCancel(r.Context())
 	defer end()
@@ -84,6 +84,10 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 	if !over.IsZero() {
 		f.Polls.Held(-1)
 	}
+	if p.status != 0 && f.Polls.Follows() != nil { // for how long is unknown: the process may have been frozen
+		p.left, p.status = 0, 0
+		f.ask(w, r, outward{caller: who, poll: p})
+	}
 	if p.status != 0 {
 		maps.Copy(w.Header(), p.header)
 		w.WriteHeader(p.status)
@@ -102,12 +106,15 @@ func keep(answer *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("the header %s of the writer: %w", headerHold, err)
 	}
+	answer.Header.Del("Date") // it is that of when it is given
 	p.left, p.status, p.header = left, answer.StatusCode, answer.Header
 	return errHeld
 }
 
-// held is the writer's side: the API waits nowhere for a request that its replica can hold.
-func held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {
+// held is the writer's side: the API waits nowhere for a request that its replica can hold. What
+// has woken the poll at the replica may be a commit whose end this one has not seen yet; nothing
+// would wake the poll again.
+func (l *leads) held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {
 	text := r.Header.Get(headerHold)
 	if text == "" {
 		return ctx, nil
@@ -116,5 +123,6 @@ func held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.
 	if err != nil {
 		return nil, fmt.Errorf("the header %s of a replica: %w", headerHold, err)
 	}
+	l.settle()
 	return notify.Elsewhere(ctx, longest, func(left time.Duration) { w.Header().Set(headerHold, left.String()) }), nil
 }

@@ -65,6 +65,25 @@ func TestARevocationEndsAPollAtADoor(t *testing.T) {
 	}
 }
 
+// A door sees a commit that the writer itself does not see yet. It is asked only once.
+func TestAPollIsWokenBeforeTheWriterSeesTheChange(t *testing.T) {
+	w := newWorld(t, nil)
+	node := w.enroll()
+	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	asked := w.asked.Load()
+	w.settle.Lock()
+	w.Hub.Changed(serverID)
+	eventually(t, "the writer waits for its commit", func() bool { return w.settling.Load() == 1 })
+	if now := w.asked.Load(); now != asked {
+		t.Errorf("the API was asked %d times before the commit", now-asked)
+	}
+	must(t, w.Core.Enrollment.Revoke(t.Context(), serverID, "test"))
+	w.settle.Unlock()
+	if a := <-held; a.status != http.StatusForbidden {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
 func TestAPollEndsWithItsClient(t *testing.T) {
 	w := newWorld(t, nil)
 	node := w.enroll()
@@ -101,7 +120,7 @@ func TestADoorThatSeesNoChanges(t *testing.T) {
 	asked := w.asked.Load()
 	w.unseen.Store(true)
 	w.Hub.All()
-	if a := <-held; a.status != http.StatusNotModified || a.header.Get("ETag") != known || w.asked.Load() != asked {
+	if a := <-held; a.status != http.StatusNotModified || a.header.Get("ETag") != known || w.asked.Load() != asked+1 {
 		t.Errorf("what it held: %d %v, the writer was asked %d times", a.status, a.err, w.asked.Load()-asked)
 	}
 	waiting := w.Hub.Waiting()
@@ -112,6 +131,31 @@ func TestADoorThatSeesNoChanges(t *testing.T) {
 	}
 	w.Hub.Changed("another node")
 	w.door.forwarder.Drain() // what the writer holds
+	if a := <-held; a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		t.Errorf("%d %v", a.status, a.err)
+	}
+}
+
+// A door that may have missed changes, because it was frozen say, does not give an answer that it
+// kept.
+func TestADoorThatMayHaveMissedARevocation(t *testing.T) {
+	w := newWorld(t, nil)
+	node := w.enroll()
+	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	w.unseen.Store(true)
+	ok(t, w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
+	if a := <-held; a.status != http.StatusForbidden {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// One that stops then has no answer.
+func TestADoorThatSeesNoChangesStops(t *testing.T) {
+	w := newWorld(t, nil)
+	node := w.enroll()
+	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	w.unseen.Store(true)
+	w.door.forwarder.Drain()
 	if a := <-held; a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 		t.Errorf("%d %v", a.status, a.err)
 	}

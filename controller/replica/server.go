@@ -27,8 +27,14 @@ type Server struct {
 	trust   *Trust
 	http    *http.Server
 	limiter *connlimit.Limiter
-	api     atomic.Pointer[http.Handler]
+	leads   atomic.Pointer[leads]
 	status  atomic.Pointer[func() Status]
+}
+
+// leads is what the writer answers with.
+type leads struct {
+	api    http.Handler
+	settle func()
 }
 
 // NewServer gives other replicas the package files of this one, and takes theirs.
@@ -36,7 +42,15 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 	limits := connlimit.LimitsFor(1024)
 	limits.Connections, limits.Unauthenticated, limits.PerSource = 2*connectionsOfReplicas, connectionsOfReplicas, connectionsOfReplicas
 	s := &Server{trust: t, limiter: &connlimit.Limiter{Limits: limits, Log: log}}
-	own := blobRoutes(blobs, log)
+	own := http.NewServeMux()
+	own.Handle(pathBlobs, blobRoutes(blobs, log))
+	own.HandleFunc("GET "+pathWriter, func(w http.ResponseWriter, _ *http.Request) {
+		if s.leads.Load() == nil {
+			refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the writer"))
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
 	own.HandleFunc("GET "+pathStatus, s.answerStatus)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
@@ -57,15 +71,16 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 }
 
 // Lead has the server answer the requests that other replicas hand on: this one is the writer.
-func (s *Server) Lead(api http.Handler) { s.api.Store(&api) }
+// settle waits until the API sees all that other replicas may have seen before.
+func (s *Server) Lead(api http.Handler, settle func()) { s.leads.Store(&leads{api, settle}) }
 
 func (s *Server) forwarded(w http.ResponseWriter, r *http.Request) {
-	api := s.api.Load()
-	if api == nil {
+	writer := s.leads.Load()
+	if writer == nil {
 		refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the writer, so nothing of this request was done: try again"))
 		return
 	}
-	forwarded(*api, w, r)
+	writer.forwarded(w, r)
 }
 
 // Serve answers until Shutdown.

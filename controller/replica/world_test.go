@@ -167,6 +167,9 @@ type world struct {
 	// held is how many polls the door holds, asked how many requests for a configuration have come
 	// to the writer, and asking how many of them it has not answered.
 	held, asked, asking atomic.Int64
+	// settle is held while a commit is on its way, and settling is who waits for its end.
+	settle   sync.Mutex
+	settling atomic.Int64
 	// unseen has the door see no changes.
 	unseen   atomic.Bool
 	operator string
@@ -196,7 +199,12 @@ func newWorld(t testing.TB, change func(*api.Options)) *world {
 			defer w.asking.Add(-1)
 		}
 		handler.ServeHTTP(rw, r)
-	}))
+	}), func() {
+		w.settling.Add(1)
+		defer w.settling.Add(-1)
+		w.settle.Lock()
+		defer w.settle.Unlock()
+	})
 	certificate := w.Authority.TLSConfig()
 	certificate.NextProtos = []string{"http/1.1"}
 	// The writer's own hub stands for what the door follows: it wakes as much or less.

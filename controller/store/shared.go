@@ -164,6 +164,15 @@ func (e *shared) transact(run func(reader) writeSet) error {
 	return nil
 }
 
+// Settle waits for the end of a commit that is on its way. A store that follows this one may have
+// it already, because the database tells all of a commit at the same time.
+func (s *Store) Settle() {
+	if e, ok := s.engine.(*shared); ok {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+	}
+}
+
 func (e *shared) close() error {
 	e.closed.Store(true)
 	e.mu.Lock()

@@ -313,3 +313,40 @@ func TestTheSameValueIsNotWrittenTwice(t *testing.T) {
 		t.Errorf("a commit was made: %s after %s", after, before)
 	}
 }
+
+// slowTerm is one whose answer to a commit takes until release is closed.
+type slowTerm struct {
+	*etcd.Term
+	made, release chan struct{}
+}
+
+func (t slowTerm) Commit(head []byte, changes map[string][]byte) error {
+	err := t.Term.Commit(head, changes)
+	close(t.made)
+	<-t.release
+	return err
+}
+
+// After Settle a store has what etcd has told others before.
+func TestACommitIsSeenElsewhereFirst(t *testing.T) {
+	a, _ := replicas(t)
+	d := newDatabase(t)
+	first, _ := a.open(t, d)
+	shut(t, first)
+	slow := slowTerm{made: make(chan struct{}), release: make(chan struct{})}
+	s, _, err := a.try(t, d, func(o *Shared) { slow.Term = o.Term.(*etcd.Term); o.Term = slow })
+	must(t, err)
+	t.Cleanup(func() { _ = s.Close() })
+	done := make(chan error, 1)
+	go func() { done <- s.Update(putNode("n1")) }()
+	<-slow.made
+	if found := nodeIDs(t, s); len(found) > 0 {
+		t.Errorf("%v before etcd has answered", found)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { close(slow.release) }) // while Settle waits
+	s.Settle()
+	if found := nodeIDs(t, s); len(found) != 1 {
+		t.Errorf("%v are there, expected n1", found)
+	}
+	must(t, <-done)
+}

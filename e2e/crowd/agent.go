@@ -48,6 +48,9 @@ func newAgent(o Order, m Member, c *counter, number int) (*agent, error) {
 	}
 	cfg := o.Config
 	cfg.JoinToken, cfg.StateDirectory = m.Token, filepath.Join(root, "state")
+	if len(m.URLs) > 0 {
+		cfg.ControllerURLs = m.URLs
+	}
 	directory, err := state.Open(cfg.StateDirectory)
 	if err != nil {
 		return nil, err

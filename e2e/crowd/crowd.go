@@ -32,8 +32,12 @@ type Order struct {
 	From    int
 }
 
-// Member is a server and its instance's join token.
-type Member struct{ ID, Token string }
+// Member is a server, its instance's join token, and the controller's URLs in the order in
+// which to try them; none for those of Config.
+type Member struct {
+	ID, Token string
+	URLs      []string
+}
 
 // Tally is the state of the agents.
 type Tally struct {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -20,9 +21,11 @@ type Crowd struct {
 
 	input  io.WriteCloser
 	output *bufio.Reader
+	stop   func()
 }
 
-// Start starts one. wrap is put before its argv, such as [nsenter, --net=…].
+// Start starts one, with agents that go on where those of an earlier one with the same order
+// have stopped. wrap is put before its argv, such as [nsenter, --net=…].
 func Start(t testing.TB, o Order, wrap ...string) *Crowd {
 	t.Helper()
 	must := func(err error) {
@@ -44,16 +47,20 @@ func Start(t testing.TB, o Order, wrap ...string) *Crowd {
 	output, err := cmd.StdoutPipe()
 	must(err)
 	must(cmd.Start())
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		input.Close()
 		if err := cmd.Wait(); err != nil && t.Context().Err() == nil {
 			t.Errorf("a crowd ended with %v", err)
 		}
 	})
+	t.Cleanup(stop)
 	_, err = input.Write(append(text, '\n'))
 	must(err)
-	return &Crowd{PID: cmd.Process.Pid, input: input, output: bufio.NewReader(output)}
+	return &Crowd{PID: cmd.Process.Pid, input: input, output: bufio.NewReader(output), stop: stop}
 }
+
+// Stop ends it before the test's end.
+func (c *Crowd) Stop() { c.stop() }
 
 // Tally asks for it.
 func (c *Crowd) Tally() (t Tally, err error) {

@@ -7,22 +7,33 @@ import (
 )
 
 // FreeAddress is a port of 127.0.0.1 that is free and stays so until the test ends, for a
-// program that listens there later, also again after a restart. A socket is bound to it
-// and does not listen: so the kernel does not give it to a program that asks for any port,
-// and still lets a listener have it that sets SO_REUSEADDR (socket(7)), as Go's do.
+// program that listens there later, also again after a restart.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
+	address, release, err := Reserve()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	return address
+}
+
+// Reserve is FreeAddress until release is called or this process ends. A socket is bound to the
+// port and does not listen: so the kernel does not give it to a program that asks for any port,
+// and still lets a listener have it that sets SO_REUSEADDR (socket(7)), as Go's do.
+func Reserve() (address string, release func(), err error) {
 	socket, err := hold(netip.MustParseAddrPort("127.0.0.1:0"), true)
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
-	t.Cleanup(func() { _ = syscall.Close(socket) })
+	release = func() { _ = syscall.Close(socket) }
 	name, err := syscall.Getsockname(socket)
 	if err != nil {
-		t.Fatal(err)
+		release()
+		return "", nil, err
 	}
 	at := name.(*syscall.SockaddrInet4)
-	return netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String()
+	return netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)).String(), release, nil
 }
 
 // hold binds a socket that does not listen.

@@ -29,6 +29,22 @@ func TestFreeze(t *testing.T) {
 			}
 		})
 	})
+	w.phase(t, "freeze the writer while nodes are revoked", "the polls that it holds are not answered as before, though their time is over when it goes on", func(*results.Case) {
+		w.replaced(func(frozen *controller) func() {
+			frozen.signal(syscall.SIGSTOP)
+			return func() {
+				w.outage()
+				frozen.signal(syscall.SIGCONT)
+			}
+		})
+	})
+	w.phase(t, "freeze a door", "it goes on and knows what it missed; meanwhile its clients go on to the next controller", func(*results.Case) {
+		c := w.door()
+		c.signal(syscall.SIGSTOP)
+		w.outage() // all polls that it holds are due
+		w.served()
+		c.signal(syscall.SIGCONT)
+	})
 	w.phase(t, "freeze etcd's leader", "the other two members elect another", func(*results.Case) {
 		m := w.etcd.Members[w.leader()]
 		m.Freeze()

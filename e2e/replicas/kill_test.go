@@ -8,22 +8,28 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// TestKill kills processes between two instructions: the writer, and one or two of three
+// TestKill kills processes between two instructions: a controller, and one or two of three
 // members of etcd.
 func TestKill(t *testing.T) {
-	results.LongOnly(t)
 	w := open(t, 3, 3)
-	w.phase(t, "kill the writer", "a controller takes over when the lease has ended; systemd starts the killed one again", func(*results.Case) {
+	w.phase(t, "kill the writer", "a door takes over when the lease has ended, and the others answer that there is no writer until then; systemd starts the killed one again", func(*results.Case) {
 		w.replaced(func(c *controller) func() {
 			c.signal(syscall.SIGKILL)
 			return func() {}
 		})
 	})
-	w.phase(t, "stop the writer", "a writer that is stopped gives its lease back, and another controller takes over at once", func(*results.Case) {
+	w.phase(t, "stop the writer", "a writer that is stopped gives its lease back, and a door takes over at once", func(*results.Case) {
 		w.replaced(func(c *controller) func() {
 			c.stop()
 			return c.start
 		})
+	})
+	w.phase(t, "kill a door", "its agents and clients go on to the next controller; systemd starts it again", func(*results.Case) {
+		c := w.door()
+		started := c.started()
+		c.signal(syscall.SIGKILL)
+		w.served()
+		loopback.Until(w.t, "systemd has started it again", func() bool { return c.started() > started })
 	})
 	w.phase(t, "kill etcd's leader", "the other two members elect another", func(*results.Case) {
 		m := w.etcd.Members[w.leader()]
@@ -55,21 +61,23 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestDoors kills and stops the writer while all controllers serve.
-func TestDoors(t *testing.T) {
-	w := openDoors(t, 3, 3)
-	w.phase(t, "kill the writer behind doors", "a door takes over when the lease has ended; until then it answers that there is no writer", func(*results.Case) {
+// TestStandbys does to the writer what the other tests do, while nobody else serves.
+func TestStandbys(t *testing.T) {
+	longOnly(t, "standbys")
+	w := openStandbys(t, 3, 3)
+	w.phase(t, "standbys: kill the writer", "a standby takes over when the lease has ended", func(*results.Case) {
 		w.replaced(func(c *controller) func() {
 			c.signal(syscall.SIGKILL)
 			return func() {}
 		})
 	})
-	w.phase(t, "stop the writer behind doors", "a door takes over at once", func(*results.Case) {
+	w.phase(t, "standbys: stop the writer", "a standby takes over at once", func(*results.Case) {
 		w.replaced(func(c *controller) func() {
 			c.stop()
 			return c.start
 		})
 	})
+	w.phase(t, "standbys: agents and clients lose the writer", "it stays the writer, and nobody serves them", w.loseTheWriter)
 }
 
 // replaced does something to the writer, waits until the next term has begun, and then mends

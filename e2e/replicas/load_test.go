@@ -62,6 +62,9 @@ func (w *world) phase(t *testing.T, name, shows string, fault func(c *results.Ca
 		c := results.Begin(t, "replicas", name, shows)
 		if w.phases++; w.phases > 1 {
 			results.LongOnly(t)
+			w.crowd.Stop() // agents that have gone to another controller come back
+			w.everyoneServes()
+			w.connectCrowd(outer)
 		}
 		w.describe(c)
 		began := time.Now()
@@ -94,17 +97,18 @@ func (l *load) run(c *results.Case, fault func(c *results.Case)) {
 		nodes.Go(func() { l.poll(ctx, p) })
 	}
 	loopback.Until(w.t, "clients write and nodes poll", l.warm)
-	w.tally(&crowd.Tally{})
+	w.tally()
+	w.seen = crowd.Tally{}
 	began, before := time.Now(), w.holderName()
 	revoker := w.caller(93)
 	revoking.Go(func() { l.revoke(ctx, revoker) })
 
 	fault(c)
 
-	mended, seen := time.Now(), crowd.Tally{}
+	mended := time.Now()
 	acknowledged := l.instances.acknowledgements()
 	loopback.Until(w.t, "clients write again", func() bool { return l.instances.acknowledgements() > acknowledged+registerClients })
-	w.await("every agent has polled since", 5*time.Minute, &seen, func(now crowd.Tally) bool {
+	w.await("every agent has polled since", 5*time.Minute, func(now crowd.Tally) bool {
 		return now.Connected == w.size && now.Oldest < time.Since(mended)
 	})
 	revoking.Wait()
@@ -115,7 +119,7 @@ func (l *load) run(c *results.Case, fault func(c *results.Case)) {
 	cancel()
 	clients.Wait()
 	nodes.Wait()
-	l.report(c, began, ended, before, seen)
+	l.report(c, began, ended, before)
 }
 
 // warm says that all that the case is about happens.
@@ -139,7 +143,7 @@ func (w *world) holderName() string {
 }
 
 // report reads everything back and notes the figures.
-func (l *load) report(c *results.Case, began, ended time.Time, before string, seen crowd.Tally) {
+func (l *load) report(c *results.Case, began, ended time.Time, before string) {
 	w := l.w
 	w.t.Helper()
 	reader := w.caller(94)
@@ -157,24 +161,25 @@ func (l *load) report(c *results.Case, began, ended time.Time, before string, se
 		polls = append(polls, p.answered...)
 	}
 	slices.SortFunc(polls, time.Time.Compare)
-	w.tally(&seen)
+	w.tally()
 
 	c.Figure("took", "%.0f s of the load", ended.Sub(began).Seconds())
 	c.Figure("writer", "%s, then %s", before, w.holderName())
 	c.Figure("answered by", "%s", shares(l.instances.by, l.volumes.by))
 	c.Figure("longest without an acknowledged write", "%.1f s", gap(writes, began, ended).Seconds())
-	c.Figure("longest without a successful poll", "%.1f s of nodes that ask each second; %.1f s of an agent, whose polls are held for %d s", gap(polls, began, ended).Seconds(), seen.Longest.Seconds(), pollSeconds)
+	c.Figure("longest without a successful poll", "%.1f s of nodes that ask each second; %.1f s of an agent, whose polls are held for %d s", gap(polls, began, ended).Seconds(), w.seen.Longest.Seconds(), pollSeconds)
 	lost := l.lost() + l.storage.lostFormats(reader)
 	c.Figure("acknowledged changes", "%d, lost %d", len(writes), lost)
 	twice := l.storage.twice()
 	c.Figure("permits", "for %d volumes, given twice %d", len(l.storage.given), twice)
-	outlived, revocations, longest := l.outlived()
-	c.Figure("revocations", "%d, polls that outlived one by more than %.0f s: %d, last good answer after %.1f s", revocations, outlives.Seconds(), outlived, longest.Seconds())
-	c.Figure("agents that enrolled anew", "%d", seen.Enrolled)
+	outlived, revocations, longest, latest := l.outlived()
+	c.Figure("revocations", "%d, polls that outlived one by more than %.0f s: %d, last good answer made after %.0f s and arrived after %.1f s",
+		revocations, outlives.Seconds(), outlived, longest.Seconds(), latest.Seconds())
+	c.Figure("agents that enrolled anew", "%d", w.seen.Enrolled)
 	c.Lost(int64(lost))
 	c.Unauthorised(int64(twice + outlived))
-	if seen.Enrolled != 0 {
-		w.t.Errorf("%d agents have enrolled anew", seen.Enrolled)
+	if w.seen.Enrolled != 0 {
+		w.t.Errorf("%d agents have enrolled anew", w.seen.Enrolled)
 	}
 	if revocations != pollers {
 		w.t.Errorf("%d of %d nodes were revoked", revocations, pollers)

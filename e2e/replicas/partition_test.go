@@ -2,7 +2,9 @@ package replicas
 
 import (
 	"testing"
+	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/crowd"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
@@ -16,11 +18,23 @@ func TestPartition(t *testing.T) {
 	w.phase(t, "the writer loses everybody", "another controller takes over, also for the agents whose connections are dead", func(*results.Case) {
 		w.replaced(func(c *controller) func() { return c.cut(w.hostsBut(c.host)...) })
 	})
-	w.phase(t, "agents and clients lose the writer", "it stays the writer; who serves meanwhile is observed", func(c *results.Case) {
-		writer := w.writer()
-		mend := writer.cut(w.agents, w.clients)
-		w.outage()
-		c.Figure("while they were cut off", "the writer was %s, and %v answered", w.holder(), w.answers())
+	w.phase(t, "agents and clients lose the writer", "it stays the writer, and they reach it through the doors", func(c *results.Case) {
+		w.loseTheWriter(c)
+		w.served()
+	})
+	w.phase(t, "a door loses the writer", "it refuses connections, and its agents and clients go on to the next controller", func(c *results.Case) {
+		w.doorLoses(c, w.writer().host)
+	})
+	w.phase(t, "a door loses etcd", "it goes on to hand requests to the writer that it knows, and holds no polls", func(c *results.Case) {
+		w.doorLoses(c, w.members...)
+	})
+	w.phase(t, "a door loses etcd and then there is another writer", "it refuses connections, and its agents and clients go on to the next controller", func(c *results.Case) {
+		mend := w.door().cut(w.members...)
+		w.replaced(func(c *controller) func() {
+			c.stop()
+			return c.start
+		})
+		w.everyAgentPolls(c)
 		mend()
 	})
 	w.phase(t, "etcd's leader loses the others", "two members elect another leader, and a controller that also asks the one that was cut off becomes the writer", func(*results.Case) {
@@ -37,4 +51,33 @@ func TestPartition(t *testing.T) {
 		second()
 		first()
 	})
+}
+
+// loseTheWriter parts the writer from all who are neither controllers nor etcd.
+func (w *world) loseTheWriter(c *results.Case) {
+	mend := w.writer().cut(w.agents, w.clients)
+	w.outage()
+	w.whileCutOff(c)
+	mend()
+}
+
+func (w *world) doorLoses(c *results.Case, hosts ...*host) {
+	mend := w.door().cut(hosts...)
+	w.everyAgentPolls(c)
+	mend()
+}
+
+// everyAgentPolls waits until every agent has an answer that nobody can have had ready before.
+func (w *world) everyAgentPolls(c *results.Case) {
+	w.t.Helper()
+	held := time.Now().Add(pollSeconds * time.Second * 11 / 10)
+	w.await("every agent polls during the fault", 2*time.Minute, func(now crowd.Tally) bool {
+		return now.Connected == w.size && now.Oldest < time.Since(held)
+	})
+	w.whileCutOff(c)
+}
+
+func (w *world) whileCutOff(c *results.Case) {
+	now := w.tally()
+	c.Figure("at the end of it", "the writer was %s, %v answered, and %d of %d agents were connected", w.holder(), w.answers(), now.Connected, w.size)
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	// pollers are nodes that poll all the time and are revoked one after the other.
-	pollers = 6
+	pollers = 4
 	// probes are nodes that poll all the time and are not held for long.
 	probes    = 2
 	probeWait = "1s"
@@ -35,6 +35,9 @@ type poller struct {
 	mu sync.Mutex
 	// answered is when a poll was answered as that of a node that is let in.
 	answered []time.Time
+	// made is when the controller made the answer, to the second: a network that was cut may have
+	// it arrive much later.
+	made []time.Time
 	// refused is how often it was not let in.
 	refused int
 	// revoked is when its revocation was acknowledged.
@@ -113,8 +116,12 @@ func (l *load) poll(ctx context.Context, p *poller) {
 		switch {
 		case err == nil && (status == http.StatusOK || status == http.StatusNotModified):
 			tag = answer.Header.Get("ETag")
+			made, err := http.ParseTime(answer.Header.Get("Date"))
+			if err != nil {
+				l.fail("the date of an answer: %v", err)
+			}
 			p.mu.Lock()
-			p.answered = append(p.answered, time.Now())
+			p.answered, p.made = append(p.answered, time.Now()), append(p.made, made)
 			p.mu.Unlock()
 			continue
 		case status == http.StatusUnauthorized || status == http.StatusForbidden:
@@ -145,9 +152,10 @@ func (l *load) revoke(ctx context.Context, c *caller) {
 	}
 }
 
-// outlived counts polls that were answered too long after the revocation, and revocations.
-// The longest is how long after it the last one was answered.
-func (l *load) outlived() (polls, revocations int, longest time.Duration) {
+// outlived counts polls whose answer was made too long after the revocation, and revocations.
+// The longest is how long after it the last one was made, and latest how long after it the last
+// one has arrived.
+func (l *load) outlived() (polls, revocations int, longest, latest time.Duration) {
 	for _, p := range l.pollers {
 		p.mu.Lock()
 		if p.revoked.IsZero() {
@@ -155,9 +163,9 @@ func (l *load) outlived() (polls, revocations int, longest time.Duration) {
 			continue
 		}
 		revocations++
-		for _, at := range p.answered {
+		for i, at := range p.made {
 			late := at.Sub(p.revoked)
-			longest = max(longest, late)
+			longest, latest = max(longest, late), max(latest, p.answered[i].Sub(p.revoked))
 			if late > outlives {
 				polls++
 			}
@@ -167,5 +175,5 @@ func (l *load) outlived() (polls, revocations int, longest time.Duration) {
 		}
 		p.mu.Unlock()
 	}
-	return polls, revocations, longest
+	return polls, revocations, longest, latest
 }

@@ -24,6 +24,7 @@ func TestRestore(t *testing.T) {
 	results.LongOnly(t)
 	w := open(t, 3, 3)
 	w.describe(c)
+	w.seen = crowd.Tally{}
 	l := &load{w: w, phase: 1}
 	l.newPollers()
 	saved := filepath.Join(w.controllers[0].dir, "saved")
@@ -81,13 +82,12 @@ func TestRestore(t *testing.T) {
 		each.start()
 	}
 	w.confirm()
-	seen := crowd.Tally{}
-	w.await("every agent is let in again", 5*time.Minute, &seen, func(now crowd.Tally) bool {
+	w.await("every agent is let in again", 5*time.Minute, func(now crowd.Tally) bool {
 		return now.Connected == w.size && now.Oldest < time.Since(began)
 	})
-	c.Figure("all agents are let in again", "%.0f s after the restore, enrolled anew %d", time.Since(began).Seconds(), seen.Enrolled)
-	if seen.Enrolled != 0 {
-		t.Errorf("%d agents have enrolled anew", seen.Enrolled)
+	c.Figure("all agents are let in again", "%.0f s after the restore, enrolled anew %d", time.Since(began).Seconds(), w.seen.Enrolled)
+	if w.seen.Enrolled != 0 {
+		t.Errorf("%d agents have enrolled anew", w.seen.Enrolled)
 	}
 }
 

@@ -31,9 +31,9 @@ import (
 
 // world is all of it.
 type world struct {
-	// doors: a controller that is not the writer serves too.
-	doors bool
-	t     *testing.T
+	t *testing.T
+	// standbys: a controller that is not the writer does not serve.
+	standbys bool
 	// members are where etcd's run, clients is where callers of the API and single nodes are,
 	// agents where the crowd is.
 	members         []*host
@@ -48,14 +48,19 @@ type world struct {
 	// phases counts what was done to it: each has instances of its own.
 	phases int
 
+	// crowd are the agents, size is how many, and order what they were told.
 	crowd *crowd.Crowd
 	size  int
+	order crowd.Order
+	// seen is what the crowd has told since the phase began, and who is connected now.
+	seen crowd.Tally
 }
 
 const (
 	prefix = "/nodehitch"
-	// pollSeconds is the default: a poll that is held as long could outlive a revocation.
-	pollSeconds = 30
+	// pollSeconds is half the default, for every case waits until all agents have polled again. A
+	// poll that is held as long could outlive a revocation.
+	pollSeconds = 15
 	perInstance = 50
 )
 
@@ -90,16 +95,16 @@ func longOnly(t *testing.T, about string) {
 // until the agents are connected. Flags are further ones of etcd.
 func open(t *testing.T, members, controllers int, flags ...string) *world {
 	t.Helper()
-	return openWith(&world{t: t}, members, controllers, flags)
+	return (&world{t: t}).open(members, controllers, flags)
 }
 
-// openDoors is open with controllers that serve also while they are not the writer.
-func openDoors(t *testing.T, members, controllers int) *world {
+// openStandbys is open with controllers that serve only while they are the writer.
+func openStandbys(t *testing.T, members, controllers int) *world {
 	t.Helper()
-	return openWith(&world{t: t, doors: true}, members, controllers, nil)
+	return (&world{t: t, standbys: true}).open(members, controllers, nil)
 }
 
-func openWith(w *world, members, controllers int, flags []string) *world {
+func (w *world) open(members, controllers int, flags []string) *world {
 	t := w.t
 	t.Helper()
 	n := newNetwork(t)
@@ -127,11 +132,10 @@ func openWith(w *world, members, controllers int, flags []string) *world {
 		for name, value := range settings {
 			own[name] = value
 		}
-		if members > 0 {
+		switch peers := net.JoinHostPort(h.address.String(), "8444"); {
+		case w.standbys:
 			own["replica"] = fmt.Sprintf("{id: %s}", h.name)
-		}
-		if w.doors {
-			peers := net.JoinHostPort(h.address.String(), "8444")
+		case members > 0:
 			own["replica"] = fmt.Sprintf("{id: %s, url: 'https://%s', listen: '%s'}", h.name, peers, peers)
 		}
 		w.controllers = append(w.controllers, newController(t, h, dir, own))
@@ -172,14 +176,14 @@ func (w *world) must(err error) {
 	}
 }
 
-// firstStart starts one controller, makes a token there, and then starts the others with its
-// seal key, as the operator does.
+// firstStart gives all controllers the same seal key, as the operator does, starts one, makes a
+// token there, and then starts the others.
 func (w *world) firstStart() {
 	w.t.Helper()
-	first := w.controllers[0]
-	if w.doors { // replicas know each other by it before there is a state
-		w.must(os.WriteFile(filepath.Join(first.data(), "seal.key"), bytes.Repeat([]byte("k"), 32), 0o600))
+	for _, c := range w.controllers {
+		w.must(os.WriteFile(filepath.Join(c.data(), "seal.key"), bytes.Repeat([]byte("k"), 32), 0o600))
 	}
+	first := w.controllers[0]
 	first.start()
 	root, err := client.New(client.Options{UnixSocket: first.socket(), Timeout: 5 * time.Second})
 	w.must(err)
@@ -190,12 +194,22 @@ func (w *world) firstStart() {
 	w.must(err)
 	w.token = token.Secret
 	for _, c := range w.controllers[1:] {
-		w.must(copyAll(filepath.Join(first.data(), "seal.key"), filepath.Join(c.data(), "seal.key")))
 		c.start()
 	}
 	for _, c := range w.controllers {
 		loopback.Until(w.t, c.name+" tells systemd that it has started", func() bool { return c.started() > 0 })
 	}
+	w.everyoneServes()
+}
+
+// everyoneServes waits until all controllers serve that ever do at the same time.
+func (w *world) everyoneServes() {
+	w.t.Helper()
+	most := len(w.controllers)
+	if w.standbys {
+		most = 1
+	}
+	loopback.Until(w.t, "controllers serve", func() bool { return len(w.answers()) == most })
 }
 
 // copyAll copies a file or a folder, if it is there.
@@ -223,7 +237,8 @@ func copyAll(from, to string) error {
 	return err
 }
 
-// startCrowd enrolls the agents, and waits until all are connected.
+// startCrowd enrolls the agents, each third of them at a controller of its own, and waits until
+// all are connected.
 func (w *world) startCrowd() {
 	w.t.Helper()
 	w.size = agentsOf(w.t)
@@ -236,7 +251,8 @@ func (w *world) startCrowd() {
 		}))
 		token := w.joinToken(c, instance)
 		for i := range n {
-			members = append(members, crowd.Member{ID: id(1, from+i), Token: token})
+			urls := slices.Concat(w.trust.Urls[(from+i)%len(w.trust.Urls):], w.trust.Urls[:(from+i)%len(w.trust.Urls)])
+			members = append(members, crowd.Member{ID: id(1, from+i), Token: token, URLs: urls})
 		}
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "nodehitch-replicas-")
@@ -244,41 +260,50 @@ func (w *world) startCrowd() {
 		dir = w.t.TempDir()
 	}
 	w.t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	w.crowd = crowd.Start(w.t, crowd.Order{Dir: dir, Members: members, Network: w.agents.many,
-		Config: config.Config{ControllerURLs: w.trust.Urls, RootCertificate: w.trust.RootCertificate, Pin: w.trust.Pin},
-	}, w.agents.inside()...)
-	seen := crowd.Tally{}
-	w.await("every agent is connected", 10*time.Minute, &seen, func(now crowd.Tally) bool { return now.Connected == w.size })
-	if seen.Enrolled < w.size {
-		w.t.Fatalf("%d agents are connected and %d enrollments were seen", w.size, seen.Enrolled)
+	w.order = crowd.Order{Dir: dir, Members: members, Network: w.agents.many,
+		Config: config.Config{RootCertificate: w.trust.RootCertificate, Pin: w.trust.Pin}}
+	w.connectCrowd(w.t)
+	if w.seen.Enrolled < w.size {
+		w.t.Fatalf("%d agents are connected and %d enrollments were seen", w.size, w.seen.Enrolled)
 	}
 }
 
-// await asks the crowd for its tally until it is as wanted, and adds up what has happened.
-func (w *world) await(what string, limit time.Duration, seen *crowd.Tally, ok func(now crowd.Tally) bool) {
+// connectCrowd starts the agents, which begin with the first of their URLs and end with the test,
+// and waits until all are connected.
+func (w *world) connectCrowd(t *testing.T) {
+	w.t.Helper()
+	began := time.Now()
+	w.crowd = crowd.Start(t, w.order, w.agents.inside()...)
+	w.await("every agent is connected", 10*time.Minute, func(now crowd.Tally) bool {
+		return now.Connected == w.size && now.Oldest < time.Since(began)
+	})
+}
+
+// await asks the crowd for its tally until it is as wanted.
+func (w *world) await(what string, limit time.Duration, ok func(now crowd.Tally) bool) {
 	w.t.Helper()
 	deadline := time.After(limit)
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		now := w.tally(seen)
+		now := w.tally()
 		if ok(now) {
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			w.t.Fatalf("after %v still not: %s; %d of %d agents are connected; errors in their logs:\n%s", limit, what, now.Connected, w.size, seen.FirstErrors())
+			w.t.Fatalf("after %v still not: %s; %d of %d agents are connected; errors in their logs:\n%s", limit, what, now.Connected, w.size, w.seen.FirstErrors())
 		}
 	}
 }
 
-func (w *world) tally(seen *crowd.Tally) crowd.Tally {
+func (w *world) tally() crowd.Tally {
 	w.t.Helper()
 	now, err := w.crowd.Tally()
 	w.must(err)
-	seen.Connected, seen.Open = 0, 0
-	seen.Add(now)
+	w.seen.Connected, w.seen.Open = 0, 0
+	w.seen.Add(now)
 	return now
 }
 
@@ -306,6 +331,13 @@ func (w *world) writer() *controller {
 		return found != nil
 	})
 	return found
+}
+
+// door is a controller that is not the writer.
+func (w *world) door() *controller {
+	w.t.Helper()
+	writer := w.writer()
+	return w.controllers[slices.IndexFunc(w.controllers, func(c *controller) bool { return c != writer })]
 }
 
 func (w *world) named(name string) *controller {
@@ -383,8 +415,8 @@ func (w *world) describe(c *results.Case) {
 		store = fmt.Sprintf("etcd with %d members on one disk", len(w.etcd.Members))
 	}
 	c.Figure("store", "%s (%s)", store, cmp.Or(w.filesystem, "?"))
-	if w.doors {
-		c.Figure("doors", "all controllers serve")
+	if w.standbys {
+		c.Figure("who serves", "the writer")
 	}
 	c.Figure("agents", "%d, controllers %d, clients %d", w.size, len(w.controllers), registerClients+permitClients)
 }

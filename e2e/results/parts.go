@@ -23,6 +23,9 @@ type Suite struct {
 	// System is that of the machines, empty for Debian 12: on another one, tests are
 	// repeated that belong to a part for Debian 12.
 	System image.System
+	// OnEtcd repeats the tests of a package of the product with their stores in an etcd, with
+	// fewer checks of the property tests.
+	OnEtcd bool
 }
 
 // PartLimit is how long a part may take.
@@ -104,6 +107,22 @@ var Parts = [][]Suite{
 		{Package: "./e2e/packaging", Tests: []string{"TestAWorker", "TestAnImageWithTheAgent", "TestAStorageServer", "TestAStorageServersDisk", "TestAController", "TestTackersMachine"}, System: image.Debian13},
 	},
 	{{Package: "./e2e/replicas"}},
+	{
+		{Package: "./controller/access", OnEtcd: true},
+		{Package: "./controller/agentupgrade", OnEtcd: true},
+		{Package: "./controller/api", OnEtcd: true},
+		{Package: "./controller/attestation", OnEtcd: true},
+		{Package: "./controller/core", OnEtcd: true},
+		{Package: "./controller/desired", OnEtcd: true},
+		{Package: "./controller/enrollment", OnEtcd: true},
+		{Package: "./controller/event", OnEtcd: true},
+		{Package: "./controller/files", OnEtcd: true},
+		{Package: "./controller/invariant", OnEtcd: true},
+		{Package: "./controller/lcm", OnEtcd: true},
+		{Package: "./controller/node", OnEtcd: true},
+		{Package: "./controller/permit", OnEtcd: true},
+		{Package: "./controller/replica", OnEtcd: true},
+	},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWaves"}}},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWavesUnderSystemd"}}},
 	{{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnAgentUpgrade"}}},

@@ -23,8 +23,8 @@ func TestEachTestBelongsToOnePart(t *testing.T) {
 	systems := map[image.System]map[string]map[string]int{}
 	for _, part := range Parts {
 		for _, s := range part {
-			if strings.HasSuffix(s.Package, "/...") {
-				continue // not of e2e
+			if !strings.HasPrefix(s.Package, "./e2e/") {
+				continue
 			}
 			if systems[s.System] == nil {
 				systems[s.System] = map[string]map[string]int{}
@@ -82,7 +82,7 @@ func TestThePackagesOfTheProductBelongToAPart(t *testing.T) {
 		count := 0
 		for _, part := range Parts {
 			for _, s := range part {
-				if s.Package == "./"+folder+"/..." && len(s.Tests) == 0 {
+				if s.Package == "./"+folder+"/..." && len(s.Tests) == 0 && !s.OnEtcd {
 					count++
 				}
 			}
@@ -90,6 +90,46 @@ func TestThePackagesOfTheProductBelongToAPart(t *testing.T) {
 		if count != 1 {
 			t.Errorf("%s belongs to %d parts: want 1", folder, count)
 		}
+	}
+}
+
+// The packages whose tests open a store by storetest are run on etcd too, but for those of
+// backups, which choose the engine themselves.
+func TestThePackagesWithAStoreAreRunOnEtcd(t *testing.T) {
+	const root = "../.."
+	want := map[string]bool{}
+	err := filepath.WalkDir(filepath.Join(root, "controller"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		for _, i := range file.Imports {
+			if strings.HasSuffix(i.Path.Value, `/controller/storetest"`) || strings.HasSuffix(i.Path.Value, `/controller/controllertest"`) {
+				want["./"+rel] = true
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(want, "./controller/backup")
+	for _, part := range Parts {
+		for _, s := range part {
+			if s.OnEtcd && !want[s.Package] {
+				t.Errorf("%s is run on etcd twice, or has no store", s.Package)
+			}
+			if s.OnEtcd {
+				delete(want, s.Package)
+			}
+		}
+	}
+	for pkg := range want {
+		t.Errorf("%s is not run on etcd", pkg)
 	}
 }
 

@@ -4,6 +4,7 @@ package etcdtest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -51,13 +52,22 @@ type Place struct {
 	// where the test is.
 	Wrap []string
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// TLS is what a client needs if the flags give the member a certificate; nil for http.
+	TLS *tls.Config
 }
 
-func (p Place) url(t testing.TB, port string) string {
+func (p Place) address(t testing.TB, port string) string {
 	if p.Host == "" {
-		return "http://" + loopback.FreeAddress(t)
+		return loopback.FreeAddress(t)
 	}
-	return "http://" + net.JoinHostPort(p.Host, port)
+	return net.JoinHostPort(p.Host, port)
+}
+
+func (p Place) clientURL(t testing.TB) string {
+	if p.TLS != nil {
+		return "https://" + p.address(t, "2379")
+	}
+	return "http://" + p.address(t, "2379")
 }
 
 // Open starts an etcd with so many members and waits until all are ready. Flags are further
@@ -75,12 +85,12 @@ func OpenAt(t testing.TB, dir string, places []Place, flags ...string) *Cluster 
 	c := &Cluster{}
 	var peers, initial []string
 	for i, place := range places {
-		peers = append(peers, place.url(t, "2380"))
+		peers = append(peers, "http://"+place.address(t, "2380"))
 		initial = append(initial, fmt.Sprintf("m%d=%s", i, peers[i]))
 	}
 	for i, place := range places {
-		m := &Member{t: t, place: place, URL: place.url(t, "2379"), DataDir: filepath.Join(dir, fmt.Sprintf("m%d", i))}
-		m.client.Transport = &http.Transport{DialContext: place.Dial}
+		m := &Member{t: t, place: place, URL: place.clientURL(t), DataDir: filepath.Join(dir, fmt.Sprintf("m%d", i))}
+		m.client.Transport = &http.Transport{DialContext: place.Dial, TLSClientConfig: place.TLS}
 		m.argv = append([]string{filepath.Join(binaries.Dir, "etcd"), fmt.Sprintf("--name=m%d", i), "--data-dir=" + m.DataDir,
 			"--log-level=warn", "--listen-client-urls=" + m.URL, "--advertise-client-urls=" + m.URL,
 			"--listen-peer-urls=" + peers[i], "--initial-advertise-peer-urls=" + peers[i], "--initial-cluster=" + strings.Join(initial, ",")}, flags...)
@@ -170,6 +180,9 @@ func (m *Member) StartUnder(argv ...string) {
 	m.launch()
 	m.wrap = nil
 }
+
+// PID of the running process.
+func (m *Member) PID() int { return m.running.Process.Pid }
 
 // Kill ends it between two instructions. It need not run.
 func (m *Member) Kill() {

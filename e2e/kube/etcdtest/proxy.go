@@ -55,7 +55,7 @@ func NewProxy(t testing.TB, member string) *Proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{URL: "http://" + listener.Addr().String(), target: at.Host, listener: listener, lost: map[Direction]bool{}, links: map[*link]bool{}}
+	p := &Proxy{URL: at.Scheme + "://" + listener.Addr().String(), target: at.Host, listener: listener, lost: map[Direction]bool{}, links: map[*link]bool{}}
 	p.done.Go(p.accept)
 	t.Cleanup(func() {
 		_ = listener.Close()
@@ -85,6 +85,15 @@ func (p *Proxy) Delay() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.late, p.until = true, time.Now().Add(keep)
+}
+
+// Break closes every connection. New ones can be made.
+func (p *Proxy) Break() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.close()
+	}
 }
 
 // Heal makes the network whole again.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/storetest"
+	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
@@ -71,12 +74,20 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 	fmt.Printf("\n== part %d of %d, commit %s\n", part, len(results.Parts), r.Commit)
 	outcome := results.OK
 	for _, suite := range results.Parts[part-1] {
+		end := func() error { return nil }
+		var store string
+		if suite.OnEtcd {
+			if store, end, err = etcdtest.Alone(); err != nil {
+				return false, err
+			}
+		}
 		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
-		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part), image.EnvSystem+"="+string(suite.System))
+		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part), image.EnvSystem+"="+string(suite.System),
+			storetest.Variable+"="+store)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		// go test ends its processes, and the tests end theirs.
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		err := cmd.Run()
+		err := errors.Join(cmd.Run(), end())
 		switch {
 		case ctx.Err() != nil:
 			return false, fmt.Errorf("part %d was interrupted", part)
@@ -93,13 +104,16 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 }
 
 // arguments are those of go test, whose tests show where they are a minute before the part
-// is cut off. Packages of the product have the race detector, as in
-// `make test`; a suite has the machine to itself, and says how far it is.
+// is cut off. Packages of the product have the race detector, as in `make test`, but not a
+// second time; a suite has the machine to itself, and says how far it is.
 func arguments(s results.Suite, left time.Duration) []string {
 	argv := []string{"test", "-count=1", "-timeout", max(left-time.Minute, time.Second).String()}
-	if strings.HasPrefix(s.Package, "./e2e/") {
+	switch {
+	case strings.HasPrefix(s.Package, "./e2e/"):
 		argv = append(argv, "-p", "1", "-v")
-	} else {
+	case s.OnEtcd:
+		argv = append(argv, "-short")
+	default:
 		argv = append(argv, "-race")
 	}
 	if len(s.Tests) > 0 {

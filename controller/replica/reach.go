@@ -1,0 +1,76 @@
+package replica
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+const (
+	// pathWriter answers 204 at the writer.
+	pathWriter = "/internal/writer"
+	// askEvery is how often the writer is asked, and how long it may take to answer.
+	askEvery, askLimit = time.Second, 3 * time.Second
+)
+
+// Reach says whether this replica reaches the writer. A replica that does not, while others may,
+// must not listen: an answer ends an agent's attempt, and a refused connection sends it to the
+// next replica.
+type Reach struct {
+	// Writer is that of ForwarderOptions.
+	Writer func() string
+	// Current is nil while Writer is what etcd says.
+	Current func() error
+	Client  *Client
+	// Patience is how long the writer may be silent.
+	Patience time.Duration
+}
+
+// Lost waits until the writer has been silent for too long, although there is one, or there may
+// be one that this replica does not know. It returns without that when ctx ends.
+func (r *Reach) Lost(ctx context.Context) {
+	fine := time.Now()
+	r.each(ctx, func() (over bool) {
+		if r.Current() == nil && r.Writer() == "" || r.answers(ctx) {
+			fine = time.Now()
+			return false
+		}
+		return time.Since(fine) > r.Patience
+	})
+}
+
+// Found waits until the writer answers, or ctx ends.
+func (r *Reach) Found(ctx context.Context) {
+	r.each(ctx, func() bool { return r.answers(ctx) })
+}
+
+func (r *Reach) each(ctx context.Context, over func() bool) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil && !over() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// answers says whether the replica that is known as the writer is reached, and is the writer.
+func (r *Reach) answers(ctx context.Context) bool {
+	url := r.Writer()
+	if url == "" {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+pathWriter, http.NoBody)
+	if err != nil {
+		return false
+	}
+	answer, err := r.Client.RoundTrip(request)
+	if err != nil {
+		return false
+	}
+	_ = answer.Body.Close() // it has none
+	return answer.StatusCode == http.StatusNoContent
+}
