@@ -14,14 +14,12 @@ import (
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/core"
-	"github.com/nodehitch/nodehitch/controller/etcd"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/pki"
 	peer "github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
-	"github.com/nodehitch/nodehitch/shared/version"
 )
 
 // peers is what this replica and the others say to each other.
@@ -29,13 +27,10 @@ type peers struct {
 	client *peer.Client
 	blobs  *files.Blobs
 	server *peer.Server
-
-	mu     sync.Mutex
-	member *etcd.Member // nil until it has joined
 }
 
 // openPeers listens for the other replicas. They run in the group.
-func openPeers(ctx context.Context, group *errgroup.Group, c config.Config, log *slog.Logger) (*peers, error) {
+func openPeers(ctx context.Context, group *errgroup.Group, c config.Config, others func() []string, log *slog.Logger) (*peers, error) {
 	secret, err := keyOf(c).Derive(peer.KeyPurpose)
 	if err != nil {
 		return nil, fmt.Errorf("%w; replicas know each other by the seal key, so each needs the same one before its first start", err)
@@ -48,7 +43,7 @@ func openPeers(ctx context.Context, group *errgroup.Group, c config.Config, log 
 	if p.blobs, err = files.OpenBlobs(c.DataDirectory, c.MaxFileBytes, time.Now); err != nil {
 		return nil, err
 	}
-	p.blobs.Peers = &peer.Files{Client: p.client, Others: p.others, Log: log}
+	p.blobs.Peers = &peer.Files{Client: p.client, Others: others, Log: log}
 	l, err := listenTCP(ctx, c.Replica.Listen, "replica.listen (--replica-listen)")
 	if err != nil {
 		return nil, err
@@ -64,44 +59,6 @@ func openPeers(ctx context.Context, group *errgroup.Group, c config.Config, log 
 		return err
 	})
 	return p, nil
-}
-
-// join makes this process one of the replicas that are alive, once etcd answers.
-func (p *peers) join(ctx context.Context, client *etcd.Client, c config.Config, log *slog.Logger) (*etcd.Member, error) {
-	self := etcd.Replica{ID: c.Replica.ID, URL: c.Replica.URL, Version: version.Version, Schema: store.Schema()}
-	for {
-		member, err := client.Join(ctx, self)
-		switch {
-		case err == nil:
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.member = member
-			return member, nil
-		case ctx.Err() != nil, errors.Is(err, etcd.ErrSameID):
-			return nil, err
-		}
-		log.Warn("not a replica yet; it is tried again", "because", err)
-	}
-}
-
-func (p *peers) joined() *etcd.Member {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.member
-}
-
-func (p *peers) others() []string {
-	if m := p.joined(); m != nil {
-		return m.Others()
-	}
-	return nil
-}
-
-func (p *peers) writer() string {
-	if m := p.joined(); m != nil {
-		return m.Writer()
-	}
-	return ""
 }
 
 // door serves the API until ctx ends, by handing each request to the writer. It needs the
@@ -120,7 +77,9 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 			hub.All()
 		}
 	}
-	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: r.client.Follow(hub.All), History: r.history,
+	feed := r.client.Follow(hub.All)
+	r.follower.Store(feed)
+	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: feed, History: r.history,
 		Name: nameOf(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) { r.log.Info("not serving yet", "because", because) }})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -141,7 +100,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	copies := &files.Service{Store: followed, Blobs: r.peers.blobs, Now: time.Now, Log: r.log}
 
 	open := func(ctx context.Context) error {
-		forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.peers.writer, Client: r.peers.client, Log: r.log,
+		forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.members.writer, Client: r.peers.client, Log: r.log,
 			Polls: &peer.Polls{Hub: hub, Follows: follows, Held: r.metrics.PollHeld}})
 		server := api.NewServer(forwarder, r.log)
 		server.RegisterOnShutdown(forwarder.Drain)
@@ -156,7 +115,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 
 	group, serving := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return r.reached(serving, l, &peer.Reach{Writer: r.peers.writer, Current: follows, Client: r.peers.client, Patience: patience}, open)
+		return r.reached(serving, l, &peer.Reach{Writer: r.members.writer, Current: follows, Client: r.peers.client, Patience: patience}, open)
 	})
 	group.Go(func() error { authority.Run(serving); return nil })
 	group.Go(func() error { copies.RunCopies(serving); return nil })

@@ -24,6 +24,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/core"
 	"github.com/nodehitch/nodehitch/controller/etcd"
+	"github.com/nodehitch/nodehitch/controller/notify"
 	peer "github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
@@ -37,8 +38,15 @@ type replica struct {
 	history *store.History
 	// writer is who the writer was when etcd was asked last, "" for nobody.
 	writer atomic.Pointer[string]
-	c      config.Config
-	peers  *peers // nil if this controller serves while it is the writer only
+	// termSeen is the number of the writer's term then, 0 for no writer.
+	termSeen atomic.Int64
+	// term is nil while this controller is not the writer.
+	term atomic.Pointer[etcd.Term]
+	// follower is nil before this controller follows the writer.
+	follower atomic.Pointer[etcd.Follower]
+	members  *membership
+	c        config.Config
+	peers    *peers // nil if this controller serves while it is the writer only
 	// forwarder is nil until this controller is a door.
 	forwarder atomic.Pointer[peer.Forwarder]
 	metrics   *telemetry.Metrics
@@ -81,40 +89,53 @@ func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *t
 			return err
 		}
 	}
-	metrics.Writer(true)
+	r.term.Store(term)
 	notifySystemd("STATUS=Writer", log)
 	return serveAs(ctx, r.writerIn(term), c, *l, metrics, log)
 }
 
 // writer is a replica in its term.
 type writer struct {
-	term   *etcd.Term
-	shared *store.Shared
-	peers  *peers // nil as in replica
+	term    *etcd.Term
+	shared  *store.Shared
+	members *membership
+	peers   *peers // nil as in replica
+	roster  *peer.Roster
 }
 
 func (r *replica) writerIn(term *etcd.Term) *writer {
-	return &writer{term: term, shared: &store.Shared{Term: term, History: r.history, Name: nameOf(r.c.Store.Etcd)}, peers: r.peers}
+	w := &writer{term: term, shared: &store.Shared{Term: term, History: r.history, Name: nameOf(r.c.Store.Etcd)}, members: r.members, peers: r.peers,
+		roster: &peer.Roster{Live: func() ([]wire.Replica, error) { return r.members.known(term, r.c.Replica.ID) }, Log: r.log}}
+	if r.peers != nil {
+		w.roster.Client = r.peers.client
+	}
+	return w
 }
 
-// lead has requests answered that other replicas hand on. settle is that of the store.
+// lead has requests answered that other replicas hand on, and asks them how far they follow. settle is
+// that of the store.
 func (w *writer) lead(api http.Handler, settle func()) {
-	if w.peers == nil {
-		return
+	leading, end := context.WithCancel(context.Background())
+	go w.roster.Run(leading)
+	if w.peers != nil {
+		w.peers.server.Lead(api, settle)
 	}
-	w.peers.server.Lead(api, settle)
-	go func() { // a package file that is being fetched must not hold up the end
+	go func() {
 		<-w.term.Over()
-		w.peers.client.Close()
+		end()
+		if w.peers != nil { // a package file that is being fetched must not hold up the end
+			w.peers.client.Close()
+		}
 	}()
 }
 
 // options are what a writer is opened with.
 func (w *writer) options(o *core.Options) {
-	o.Shared = w.shared
+	o.Shared, o.Replicas = w.shared, w.roster
+	w.roster.Changed = func() { o.Hub.Changed(notify.Replicas) }
 	if w.peers != nil {
 		o.Blobs = w.peers.blobs
-		o.MayMigrate = func() error { return etcd.CheckSchema(w.peers.joined().Live(), store.Schema()) }
+		o.MayMigrate = func() error { return etcd.CheckSchema(w.members.joined().Live(), store.Schema()) }
 	}
 }
 
@@ -123,7 +144,7 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{c: c, metrics: metrics, log: log}
+	r := &replica{c: c, members: &membership{}, metrics: metrics, log: log}
 	r.close = func() error { return errors.Join(r.client.Close(), release()) }
 	defer func() {
 		if err != nil {
@@ -145,11 +166,12 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 		return nil, err
 	}
 	r.writer.Store(new(string))
-	metrics.Writer(false)
+	metrics.CollectReplica(r.measured)
 	if c.Replica.Serves() {
-		if r.peers, err = openPeers(ctx, process, c, log); err != nil {
+		if r.peers, err = openPeers(ctx, process, c, r.members.others, log); err != nil {
 			return nil, err
 		}
+		r.peers.server.Tell(r.status)
 	}
 	return r, nil
 }
@@ -228,12 +250,12 @@ func (r *replica) becomeWriter(ctx context.Context, joined func(*etcd.Member), l
 	var term *etcd.Term
 	group.Go(func() (err error) {
 		defer end()
+		member, err := r.members.join(over, r.client, r.c, r.log)
+		if err != nil {
+			return err
+		}
+		joined(member)
 		if r.peers != nil {
-			member, err := r.peers.join(over, r.client, r.c, r.log)
-			if err != nil {
-				return err
-			}
-			joined(member)
 			group.Go(func() error { return r.door(over, l) })
 		}
 		term, err = r.client.Campaign(over, r.see)
@@ -254,6 +276,7 @@ func (r *replica) becomeWriter(ctx context.Context, joined func(*etcd.Member), l
 
 func (r *replica) see(p etcd.Position) {
 	r.history.Seen(p.Cluster, p.Revision, p.Head)
+	r.termSeen.Store(p.Term)
 	if *r.writer.Load() != p.Writer {
 		r.writer.Store(&p.Writer)
 		what, writer := "Standby", "nobody"

@@ -27,6 +27,7 @@ type Options struct {
 	Files      Files
 	Events     Events
 	Backups    Backups
+	Replicas   Replicas
 	UI         *ui.UI
 	Changes    Changes
 	Metrics    Metrics

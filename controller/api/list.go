@@ -49,6 +49,8 @@ func operationKey(o wire.Operation) string {
 
 func volumeKey(v wire.Volume) string { return v.ID }
 
+func replicaKey(r wire.Replica) string { return r.ID }
+
 func tokenKey(t wire.Token) string {
 	return fmt.Sprintf("%s %019d %s", t.Name, t.CreatedAt.UnixNano(), t.ID)
 }

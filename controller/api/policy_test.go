@@ -15,6 +15,8 @@ import (
 var policy = map[string]string{
 	"getHealthz": "open", "getReadyz": "open", "getAgent": "open", "getOpenapi": "open", "getVersion": "open",
 
+	"listReplicas": "viewer",
+
 	"listInstances": "viewer", "getInstance": "viewer", "listInstanceOperations": "viewer", "getOperation": "viewer",
 	"listOperations": "viewer", "listNodes": "viewer", "getNode": "viewer", "listVolumes": "viewer", "getVolume": "viewer",
 	"getAgents": "viewer", "listTokens": "viewer", "listEvents": "viewer", "getTrust": "viewer",

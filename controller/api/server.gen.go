@@ -78,6 +78,9 @@ type ServerInterface interface {
 	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx echo.Context, params ListOperationsParams) error
+	// ListReplicas The controllers that share the store and are alive, ordered by id
+	// (GET /v1/replicas)
+	ListReplicas(ctx echo.Context, params ListReplicasParams) error
 	// ListTokens API tokens, without their secrets, ordered by name and age
 	// (GET /v1/tokens)
 	ListTokens(ctx echo.Context, params ListTokensParams) error
@@ -673,6 +676,55 @@ func (w *ServerInterfaceWrapper) ListOperations(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListOperations(ctx, params)
+	return err
+}
+
+// ListReplicas converts echo context to params.
+func (w *ServerInterfaceWrapper) ListReplicas(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListReplicasParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListReplicas(ctx, params)
 	return err
 }
 
@@ -1407,6 +1459,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz, options.OperationMiddlewares["getReadyz"]...)
 	router.GET(options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenapi, options.OperationMiddlewares["getOpenapi"]...)
 	router.GET(options.BaseURL+"/v1/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
+	router.GET(options.BaseURL+"/v1/replicas", wrapper.ListReplicas, options.OperationMiddlewares["listReplicas"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances", wrapper.ListInstances, options.OperationMiddlewares["listInstances"]...)
 	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
@@ -2547,6 +2600,76 @@ type ListOperationsdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListOperationsdefaultApplicationProblemPlusJSONResponse) VisitListOperationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplicasRequestObject struct {
+	Params ListReplicasParams
+}
+
+type ListReplicasResponseObject interface {
+	VisitListReplicasResponse(w http.ResponseWriter) error
+}
+
+type ListReplicas200ResponseHeaders struct {
+	ETag *string
+	Link *string
+}
+
+type ListReplicas200JSONResponse struct {
+	Body    ReplicaList
+	Headers ListReplicas200ResponseHeaders
+}
+
+func (response ListReplicas200JSONResponse) VisitListReplicasResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListReplicas304Response = NotModifiedResponse
+
+func (response ListReplicas304Response) VisitListReplicasResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
+type ListReplicasdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response ListReplicasdefaultApplicationProblemPlusJSONResponse) VisitListReplicasResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3942,6 +4065,9 @@ type StrictServerInterface interface {
 	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx context.Context, request ListOperationsRequestObject) (ListOperationsResponseObject, error)
+	// ListReplicas The controllers that share the store and are alive, ordered by id
+	// (GET /v1/replicas)
+	ListReplicas(ctx context.Context, request ListReplicasRequestObject) (ListReplicasResponseObject, error)
 	// ListTokens API tokens, without their secrets, ordered by name and age
 	// (GET /v1/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
@@ -4624,6 +4750,31 @@ func (sh *strictHandler) ListOperations(ctx echo.Context, params ListOperationsP
 		return err
 	} else if validResponse, ok := response.(ListOperationsResponseObject); ok {
 		return validResponse.VisitListOperationsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListReplicas operation middleware
+func (sh *strictHandler) ListReplicas(ctx echo.Context, params ListReplicasParams) error {
+	var request ListReplicasRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListReplicas(ctx.Request().Context(), request.(ListReplicasRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListReplicas")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListReplicasResponseObject); ok {
+		return validResponse.VisitListReplicasResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

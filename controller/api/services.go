@@ -127,6 +127,11 @@ type (
 		// Take makes a copy as of now; the caller closes it.
 		Take(ctx context.Context) (*backup.Copy, error)
 	}
+	// Replicas are the controllers that share the store.
+	Replicas interface {
+		// List is those that are alive, ordered by their ids; none of a store of this controller's own.
+		List(ctx context.Context) ([]wire.Replica, error)
+	}
 	// Metrics is what the API counts.
 	Metrics interface {
 		Answered(operation string, status int, took time.Duration)

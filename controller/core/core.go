@@ -41,6 +41,8 @@ type Options struct {
 	// Blobs are the package files of a replica, which others have too; nil for those of the data
 	// directory alone.
 	Blobs *files.Blobs
+	// Replicas are the controllers that share the store; nil for none.
+	Replicas api.Replicas
 	// MayMigrate is asked before the schema of the store is changed; nil for always.
 	MayMigrate func() error
 	// Source is where topologies come from.
@@ -175,8 +177,22 @@ func (c *Core) tie(o Options) error {
 		Config: o.Config.AgentUpgrade, Version: version.Version, Now: o.Now, Log: o.Log}
 	c.LCM.Nodes.Wanted = c.Agents.Wanted
 	c.UI = ui.New(ui.Options{Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Events: c.Events,
-		Tokens: c.Tokens, Changes: c.Hub, MAC: c.Store.MAC, Version: version.Version, Now: o.Now, Log: o.Log})
+		Replicas: replicasOf(o), Tokens: c.Tokens, Changes: c.Hub, MAC: c.Store.MAC, Version: version.Version, Now: o.Now, Log: o.Log})
 	return nil
+}
+
+// alone is the replicas of a controller with a store of its own.
+type alone struct{}
+
+func (alone) List(context.Context) ([]wire.Replica, error) {
+	return nil, nil
+}
+
+func replicasOf(o Options) api.Replicas {
+	if o.Replicas == nil {
+		return alone{}
+	}
+	return o.Replicas
 }
 
 // API is what the API serves. The caller adds SpreadSeconds.
@@ -184,7 +200,7 @@ func (c *Core) API() api.Options {
 	o := c.o
 	return api.Options{
 		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Enrollment: c.Enrollment,
-		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Events: c.Events, UI: c.UI, Changes: c.Hub, Metrics: o.Metrics,
+		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Replicas: replicasOf(o), Events: c.Events, UI: c.UI, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
 		ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
 		Ready: c.Serviceable, Now: o.Now, Log: o.Log,

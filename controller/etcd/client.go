@@ -108,6 +108,8 @@ type Position struct {
 	Head []byte
 	// Writer is the name of the writer, "" if there is none.
 	Writer string
+	// Term is the number of the writer's term, 0 if there is none.
+	Term int64
 }
 
 // Campaign waits until this controller is the writer, or ctx ends, or etcd refuses this
@@ -199,7 +201,7 @@ func (c *Client) look(ctx context.Context, seen func(Position)) (writer string, 
 		at.HeadRevision, at.Head = head[0].ModRevision, head[0].Value
 	}
 	if kvs := answer.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-		at.Writer = string(kvs[0].Value)
+		at.Writer, at.Term = string(kvs[0].Value), kvs[0].CreateRevision
 	}
 	if seen != nil {
 		seen(at)

@@ -204,6 +204,10 @@ func (f *Follower) take(events []*clientv3.Event) {
 // Else its error is an *api.Problem.
 func (f *Follower) Check() error { return f.fresh.check() }
 
+// Confirmed is when etcd was asked for the last time what was committed last, with an answer that
+// names a commit that the caller holds; zero if there was none yet. why is nil while Check is.
+func (f *Follower) Confirmed() (at time.Time, why error) { return f.fresh.confirmation() }
+
 // Position is etcd's cluster and the highest revision that was read. Only the caller of Next
 // may call it.
 func (f *Follower) Position() (cluster string, revision int64) { return f.cluster, f.revision }

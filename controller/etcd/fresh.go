@@ -152,17 +152,27 @@ func (f *freshness) expire() {
 }
 
 func (f *freshness) check() error {
+	_, why := f.confirmation()
+	switch {
+	case why == nil:
+		return nil
+	case errors.Is(why, ErrBehind):
+		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+			"this controller does not know whether what it holds is up to date: ask another one, or this one again once it does"), why)
+	}
+	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+		"this controller does not follow the writer any more: ask another one, or this one again once it does"), why)
+}
+
+// confirmation is when the last confirmed question was asked, and why what is held does not
+// count, nil if it does.
+func (f *freshness) confirmation() (asked time.Time, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case f.why != nil:
-		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-			"this controller does not follow the writer any more: ask another one, or this one again once it does"), f.why)
-	case f.asked.IsZero() || time.Since(f.asked) >= maxAge:
-		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-			"this controller does not know whether what it holds is up to date: ask another one, or this one again once it does"), ErrBehind)
+	if why = f.why; why == nil && (f.asked.IsZero() || time.Since(f.asked) >= maxAge) {
+		why = ErrBehind
 	}
-	return nil
+	return f.asked, why
 }
 
 func (f *freshness) over() error {

@@ -21,6 +21,9 @@ func TestFreshness(t *testing.T) {
 			}
 		}
 		behind(true, "before the first answer")
+		if at, why := f.confirmation(); !at.IsZero() || !errors.Is(why, ErrBehind) {
+			t.Errorf("before the first answer: %v, %v", at, why)
+		}
 		f.await(time.Now(), Position{HeadRevision: 4, Head: []byte("four")})
 		behind(false, "it holds what the quorum has")
 		time.Sleep(maxAge / 2)
@@ -34,6 +37,9 @@ func TestFreshness(t *testing.T) {
 		behind(false, "it has come")
 		time.Sleep(maxAge / 2)
 		behind(true, "three seconds after the question")
+		if at, why := f.confirmation(); time.Since(at) != maxAge || !errors.Is(why, ErrBehind) {
+			t.Errorf("three seconds after the question: %s ago, %v", time.Since(at), why)
+		}
 		if stale != 2 {
 			t.Errorf("it was told %d times that it is stale", stale)
 		}

@@ -12,13 +12,15 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // Replica is a controller that is alive, as it says itself.
 type Replica struct {
 	// ID is its name among the replicas; the writer's key has it.
 	ID string `json:"id"`
-	// URL is where other replicas reach it.
+	// URL is where other replicas reach it, "" for nowhere.
 	URL string `json:"url"`
 	// Version is the program's, Schema the highest one of the records that it knows.
 	Version string `json:"version"`
@@ -83,6 +85,8 @@ type Member struct {
 
 	mu   sync.Mutex
 	live []Replica
+	// asked is when etcd was asked for live.
+	asked time.Time
 }
 
 // Join makes this process the replica of that id. If etcd knows one already, it waits for as
@@ -202,14 +206,26 @@ func (m *Member) renew(ctx context.Context) error {
 }
 
 func (m *Member) refresh(ctx context.Context) error {
+	asked := time.Now()
 	live, err := m.client.Replicas(ctx)
 	if err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.live = live
+	m.live, m.asked = live, asked
 	return nil
+}
+
+// Known is Live while no replica of it can have been gone for much longer than its lease. Else its
+// error is an *api.Problem: etcd does not say who is alive.
+func (m *Member) Known() ([]Replica, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if silent := time.Since(m.asked); silent >= m.client.o.TTL {
+		return nil, api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("etcd has not said for %s which replicas are alive: try again", silent.Truncate(time.Second)))
+	}
+	return slices.Clone(m.live), nil
 }
 
 // Live are the replicas that are alive, ordered by their ids, this one included.
@@ -222,7 +238,7 @@ func (m *Member) Live() []Replica {
 // Others are the URLs of the other replicas that are alive.
 func (m *Member) Others() (urls []string) {
 	for _, r := range m.Live() {
-		if r.ID != m.self.ID {
+		if r.ID != m.self.ID && r.URL != "" {
 			urls = append(urls, r.URL)
 		}
 	}

@@ -97,6 +97,44 @@ func TestTwoProcessesWithOneID(t *testing.T) {
 	}
 }
 
+// A replica that was killed is gone once its lease has ended, and nobody takes what was known for
+// what is, if etcd does not say so any more.
+func TestWhoIsKnownToBeAlive(t *testing.T) {
+	cluster := etcdtest.Open(t, 1)
+	short := func(o *etcd.Options) { o.TTL = 2 * time.Second }
+	m, _, _ := join(t, connect(t, cluster.Endpoints(), short), replicaOf("a"))
+	_, err := connect(t, cluster.Endpoints(), short).Join(t.Context(), replicaOf("b")) // nobody runs it
+	must(t, err)
+	known := func() string {
+		live, err := m.Known()
+		must(t, err)
+		return idsOf(live)
+	}
+	loopback.Until(t, "a knows b", func() bool { return known() == "a b" })
+	loopback.Until(t, "b is gone", func() bool { return known() == "a" })
+	cluster.Members[0].Kill()
+	loopback.Until(t, "nobody is known to be alive", func() bool {
+		_, err = m.Known()
+		return err != nil
+	})
+	if !strings.Contains(err.Error(), "which replicas are alive") || idsOf(m.Live()) != "a" {
+		t.Errorf("%v; %s", err, idsOf(m.Live()))
+	}
+}
+
+// A replica that no other one can reach is alive, and nobody sends anything to it.
+func TestAReplicaWithoutAURL(t *testing.T) {
+	endpoints := etcdtest.Open(t, 1).Endpoints()
+	standby := replicaOf("b")
+	standby.URL = ""
+	first, _, _ := join(t, connect(t, endpoints), replicaOf("a"))
+	join(t, connect(t, endpoints), standby)
+	loopback.Until(t, "a knows b", func() bool { return idsOf(first.Live()) == "a b" })
+	if others := first.Others(); len(others) != 0 {
+		t.Errorf("the others are reached at %q", others)
+	}
+}
+
 // A process that was cut off from etcd for longer than its lease is a replica again.
 func TestAReplicaThatEtcdHasForgotten(t *testing.T) {
 	endpoints := etcdtest.Open(t, 1).Endpoints()

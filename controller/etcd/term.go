@@ -40,6 +40,7 @@ type Term struct {
 	lease  clientv3.LeaseID
 	// number is the create revision of the writer's key: no two terms have the same.
 	number  int64
+	since   time.Time
 	cluster string
 	limits  limits
 
@@ -58,7 +59,7 @@ type Term struct {
 }
 
 func newTerm(c *Client, lease clientv3.LeaseID, header *pb.ResponseHeader, began time.Time, most limits) *Term {
-	t := &Term{client: c, lease: lease, number: header.Revision, revision: header.Revision, cluster: clusterOf(header),
+	t := &Term{client: c, lease: lease, number: header.Revision, since: began, revision: header.Revision, cluster: clusterOf(header),
 		limits: most, renewed: began, over: make(chan struct{}), idle: make(chan struct{})}
 	go t.renew()
 	c.o.Log.Info("this controller is the writer", "term", t.number, "transactionChanges", most.changes, "transactionBytes", most.bytes)
@@ -67,6 +68,12 @@ func newTerm(c *Client, lease clientv3.LeaseID, header *pb.ResponseHeader, began
 
 // Over is closed when the term has ended.
 func (t *Term) Over() <-chan struct{} { return t.over }
+
+// Number tells the term from all others: a later one has a higher number.
+func (t *Term) Number() int64 { return t.number }
+
+// Since is when the term began, by the clock of this controller.
+func (t *Term) Since() time.Time { return t.since }
 
 // Why says why the term has ended, nil before that.
 func (t *Term) Why() error {

@@ -16,6 +16,7 @@ const (
 	Operations = "operations"
 	Nodes      = "nodes"
 	Events     = "events"
+	Replicas   = "replicas"
 )
 
 // Hub knows what each waiter waits for. The zero Hub is ready for use. All methods may be

@@ -9,8 +9,8 @@ import (
 const (
 	// pathWriter answers 204 at the writer.
 	pathWriter = "/internal/writer"
-	// askEvery is how often the writer is asked, and how long it may take to answer.
-	askEvery, askLimit = time.Second, 3 * time.Second
+	// askLimit is how long the writer may take to answer.
+	askLimit = 3 * time.Second
 )
 
 // Reach says whether this replica reaches the writer. A replica that does not, while others may,

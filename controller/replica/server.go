@@ -28,6 +28,7 @@ type Server struct {
 	http    *http.Server
 	limiter *connlimit.Limiter
 	leads   atomic.Pointer[leads]
+	status  atomic.Pointer[func() Status]
 }
 
 // leads is what the writer answers with.
@@ -50,6 +51,7 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
+	own.HandleFunc("GET "+pathStatus, s.answerStatus)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP2(true)
 	s.http = &http.Server{MaxHeaderBytes: maxHeader, ReadHeaderTimeout: 10 * time.Second, ConnContext: connlimit.Context, Protocols: protocols,

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,8 +34,6 @@ type Metrics struct {
 	ended       *prometheus.CounterVec
 	took        *prometheus.HistogramVec
 	ready       *prometheus.HistogramVec
-	writer      prometheus.Gauge
-	shared      sync.Once // writer is registered
 }
 
 // New makes the metrics of this build.
@@ -52,10 +49,6 @@ func New(version string) *Metrics {
 			Help:    "Time to answer by operationId, the time that a request was held included.",
 			Buckets: []float64{.001, .01, .1, 1, 10, 60},
 		}, []string{"operation"}),
-		writer: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "nodehitch_replica_is_writer",
-			Help: "1 if this controller is the writer among those that share its store in etcd, 0 if it waits; absent if it has a store of its own.",
-		}),
 		heldPolls: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "nodehitch_long_polls_in_flight",
 			Help: "Requests that are held until something changes.",
@@ -215,16 +208,6 @@ func (m *Metrics) OperationTook(operation, phase, result string, took time.Durat
 // NodeReady counts a node that is Ready for the first time, so long after its enrollment.
 func (m *Metrics) NodeReady(role string, after time.Duration) {
 	m.ready.WithLabelValues(role).Observe(after.Seconds())
-}
-
-// Writer notes whether this controller is the writer among those that share its store. The
-// first call begins the metric.
-func (m *Metrics) Writer(is bool) {
-	m.shared.Do(func() { m.registry.MustRegister(m.writer) })
-	m.writer.Set(0)
-	if is {
-		m.writer.Set(1)
-	}
 }
 
 // Handler answers GET /metrics.

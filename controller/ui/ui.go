@@ -48,6 +48,10 @@ type (
 	Events interface {
 		List(q event.Query) (api.EventList, error)
 	}
+	// Replicas are the controllers that share the store.
+	Replicas interface {
+		List(ctx context.Context) ([]api.Replica, error)
+	}
 	// Tokens are the API tokens.
 	Tokens interface {
 		Verify(ctx context.Context, bearer string) (api.Token, error)
@@ -68,6 +72,7 @@ type Options struct {
 	Agents     Agents
 	Volumes    Volumes
 	Events     Events
+	Replicas   Replicas
 	Tokens     Tokens
 	Changes    Changes
 	// MAC is the store's.

@@ -31,8 +31,9 @@ func (u *UI) overview(r *http.Request) (page.View, error) {
 	volumes, err4 := u.Volumes.List(ctx)
 	rollout, err5 := u.Agents.Rollout(ctx)
 	events, err6 := u.latest(event.Query{})
-	return page.Overview{Instances: instances, Nodes: nodes, Operations: operations, Volumes: volumes, Rollout: rollout, Events: events},
-		errors.Join(err1, err2, err3, err4, err5, err6)
+	replicas, err7 := u.Replicas.List(ctx)
+	return page.Overview{Instances: instances, Nodes: nodes, Operations: operations, Volumes: volumes, Rollout: rollout, Replicas: replicas, Events: events},
+		errors.Join(err1, err2, err3, err4, err5, err6, err7)
 }
 
 func (u *UI) instances(r *http.Request) (page.View, error) {

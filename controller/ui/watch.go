@@ -8,7 +8,7 @@ import (
 )
 
 // everyList is the lists that a page may show.
-var everyList = []string{page.ChangedInstances, page.ChangedNodes, page.ChangedOperations, page.ChangedVolumes, page.ChangedAgents, page.ChangedEvents}
+var everyList = []string{page.ChangedInstances, page.ChangedNodes, page.ChangedOperations, page.ChangedVolumes, page.ChangedAgents, page.ChangedEvents, page.ChangedReplicas}
 
 // lists is which lists a change concerns, by the key that it wakes. The volumes have no key of their
 // own: each change of a permit is an event, and the rest follows an instance.
@@ -17,6 +17,7 @@ var lists = map[string][]string{
 	notify.Nodes:      {page.ChangedNodes, page.ChangedAgents},
 	notify.Operations: {page.ChangedOperations},
 	notify.Events:     {page.ChangedEvents, page.ChangedVolumes},
+	notify.Replicas:   {page.ChangedReplicas},
 }
 
 // watched is a key whose changes are waited for.

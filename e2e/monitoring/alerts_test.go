@@ -45,7 +45,7 @@ func TestAlerts(t *testing.T) {
 	t.Run("faults", func(t *testing.T) {
 		for name, fault := range map[string]func(*testing.T, *prometheus, *made){
 			"nodes": nodes, "restore": restore, "disk": disk, "connections": connections, "cloud": cloud,
-			"root key": rootKey, "root": rootEnds,
+			"root key": rootKey, "root": rootEnds, "replicas": replicas,
 		} {
 			t.Run(name, func(t *testing.T) { t.Parallel(); fault(t, p, m) })
 		}

@@ -94,7 +94,7 @@ func TestRules(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "rules.yaml"), annotations.ReplaceAll([]byte(shipped(t)), nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"alerts_test.yaml", "backup_test.yaml"} {
+	for _, name := range []string{"alerts_test.yaml", "backup_test.yaml", "replicas_test.yaml"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err := errors.Join(err, os.WriteFile(filepath.Join(dir, name), text, 0o600)); err != nil {
 			t.Fatal(err)

@@ -64,6 +64,7 @@ func scrape(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	m.CollectState(func() (telemetry.State, error) {
 		return telemetry.State{NotAfter: map[string]time.Time{"": {}}, NodeNotAfter: time.Unix(1, 0), BackupTakenAt: time.Unix(1, 0)}, nil
 	}, time.Now, slog.New(slog.DiscardHandler))
+	m.CollectReplica(func() telemetry.Replica { return telemetry.Replica{Live: new(int), Lag: new(time.Duration)} })
 	answer := httptest.NewRecorder()
 	m.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil))
 	parser := expfmt.NewTextParser(model.UTF8Validation)

@@ -526,6 +526,27 @@ func (e RegistryConnectionScheme) Valid() bool {
 	}
 }
 
+// Defines values for ReplicaState.
+const (
+	ReplicaDoor    ReplicaState = "Door"
+	ReplicaStandby ReplicaState = "Standby"
+	ReplicaWriter  ReplicaState = "Writer"
+)
+
+// Valid indicates whether the value is a known member of the ReplicaState enum.
+func (e ReplicaState) Valid() bool {
+	switch e {
+	case ReplicaDoor:
+		return true
+	case ReplicaStandby:
+		return true
+	case ReplicaWriter:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
 	RoleMaster   Role = "master"
@@ -1623,6 +1644,47 @@ type RegistrySection struct {
 	Port int `json:"port"`
 }
 
+// Replica A controller among those that share the store in etcd.
+type Replica struct {
+	// ID Its replica.id
+	ID string `json:"id"`
+
+	// LagSeconds Of a door that follows the writer: how long ago etcd was asked for the last time what the last commit was, with an answer
+	// that names one that the door holds. The door said so within the last second. Usually below 2
+	LagSeconds *float64 `json:"lagSeconds,omitempty"`
+
+	// Message Of a door: why it does not follow the writer, as far as that is known
+	Message string `json:"message,omitempty"`
+
+	// Schema The highest schema of the records that it knows
+	Schema int `json:"schema"`
+
+	// State Writer: it decides and writes. Door: it serves too, and hands requests to the writer. Standby: it serves only once it is the
+	// writer.
+	State ReplicaState `json:"state"`
+
+	// Term Of the writer: the number of its term. A later term has a higher number
+	Term int64 `json:"term,omitempty"`
+
+	// URL Where the other replicas reach it; no standby has one
+	URL string `json:"url,omitempty"`
+
+	// Version Of its build
+	Version string `json:"version"`
+
+	// WriterSince Of the writer: when its term began, by its own clock
+	WriterSince *time.Time `json:"writerSince,omitempty"`
+}
+
+// ReplicaList defines model for ReplicaList.
+type ReplicaList struct {
+	Items []Replica `json:"items"`
+}
+
+// ReplicaState Writer: it decides and writes. Door: it serves too, and hands requests to the writer. Standby: it serves only once it is the
+// writer.
+type ReplicaState string
+
 // RestoreOrigin The backup that an unconfirmed instance comes from; absent once an operator has confirmed the instance.
 type RestoreOrigin struct {
 	RestoredAt time.Time `json:"restoredAt"`
@@ -1987,6 +2049,19 @@ type ListOperationsParams struct {
 	// State Only those in this state
 	State *OperationState `form:"state,omitempty" json:"state,omitempty"`
 
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+
+	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// ListReplicasParams defines parameters for ListReplicas.
+type ListReplicasParams struct {
 	// Limit The largest number of items in the answer; all if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 

@@ -48,6 +48,9 @@ func candidates(ctx context.Context, c *client.Controller, kind string) []string
 	case "token":
 		list, _ := listTokens(ctx, c)
 		all = names(list, tokenName)
+	case "replica":
+		list, _ := listReplicas(ctx, c)
+		all = names(list, replicaName)
 	}
 	var texts []string
 	for _, n := range all {

@@ -62,7 +62,7 @@ rows that have changed; with -o json one line of JSON for each change.`
 
 func (a *app) get() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "get", Short: "List instances, nodes, operations, volumes or tokens; show the access to a cluster", Long: getHelp,
+		Use: "get", Short: "List instances, nodes, operations, volumes, tokens or replicas; show the access to a cluster", Long: getHelp,
 		Example: `  hitchctl get nodes --watch
   hitchctl get operations --instance 0b1a5c2e -o wide
   hitchctl get nodes -l role=worker,ready=False --sort-by lastSeenAt
@@ -129,6 +129,19 @@ func (a *app) get() *cobra.Command {
 				{Name: "scope", Values: scopes, Of: func(t api.Token) string { return string(t.Scope) }},
 			},
 			table: present.View.Tokens,
+		}),
+		getCommand(a, resource[api.Replica]{
+			kind: "replica",
+			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Replica, error) {
+				return listReplicas(ctx, c)
+			},
+			poll: func(c *client.Controller, _ scope) follow.Poll { return pollReplicas(c) },
+			name: replicaName,
+			labels: []query.Label[api.Replica]{
+				{Name: "state", Values: texts(api.ReplicaWriter, api.ReplicaDoor, api.ReplicaStandby), Of: func(r api.Replica) string { return string(r.State) }},
+			},
+			quiet: api.Replica.Quiet,
+			table: present.View.Replicas,
 		}),
 		a.clusterAccess(),
 	)

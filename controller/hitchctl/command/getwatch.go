@@ -112,6 +112,12 @@ func pollNodes(c *client.Controller, of scope) follow.Poll {
 	}
 }
 
+func pollReplicas(c *client.Controller) follow.Poll {
+	return func(ctx context.Context, version, hold string) (*http.Response, error) {
+		return c.ListReplicas(ctx, &api.ListReplicasParams{Wait: orNil(hold), IfNoneMatch: orNil(version)})
+	}
+}
+
 func pollOperations(c *client.Controller) follow.Poll {
 	return func(ctx context.Context, version, hold string) (*http.Response, error) {
 		return c.ListOperations(ctx, &api.ListOperationsParams{Wait: orNil(hold), IfNoneMatch: orNil(version)})

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var kinds = []string{"instance", "node", "operation", "volume", "token"}
+var kinds = []string{"instance", "node", "operation", "volume", "token", "replica"}
 
 // shortNames are what kinds are called beside their singular and plural, as kubectl does it.
 var shortNames = map[string]string{"instance": "vnf", "node": "no", "operation": "op", "volume": "vol"}

@@ -153,6 +153,8 @@ func tokenName(t api.Token) named {
 	return named{id: t.ID, name: t.Name, about: "made " + t.CreatedAt.UTC().Format(time.RFC3339)}
 }
 
+func replicaName(r api.Replica) named { return named{id: r.ID, about: string(r.State)} }
+
 // operationName lets a user give the number alone where it is the only one.
 func operationName(o api.Operation) named {
 	return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: wording.OperationName(o) + ", " + string(o.State)}
@@ -186,6 +188,10 @@ func listVolumes(ctx context.Context, c *client.Controller) ([]api.Volume, error
 
 func listTokens(ctx context.Context, c *client.Controller) ([]api.Token, error) {
 	return client.All[api.Token](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListTokens(ctx, nil, page) })
+}
+
+func listReplicas(ctx context.Context, c *client.Controller) ([]api.Replica, error) {
+	return client.All[api.Replica](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListReplicas(ctx, nil, page) })
 }
 
 // orNil is a pointer to a text, nil if there is none.

@@ -416,3 +416,40 @@ func TestEventsSayWhatAndWhyAndWho(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestReplicas(t *testing.T) {
+	lag, late, since := 0.742, 41.3, at(-90)
+	list := []api.Replica{
+		{ID: "a", State: api.ReplicaWriter, Term: 48113, WriterSince: &since, Version: "v1.0.0", Schema: 3, URL: "https://a:8444"},
+		{ID: "b", State: api.ReplicaDoor, LagSeconds: &lag, Version: "v1.0.0", Schema: 3, URL: "https://b:8444"},
+		{ID: "c", State: api.ReplicaDoor, LagSeconds: &late, Version: "v1.0.0", Schema: 3, URL: "https://c:8444", Message: "etcd is silent"},
+		{ID: "d", State: api.ReplicaStandby, Version: "v0.9.0", Schema: 2},
+	}
+	for _, c := range []struct {
+		wide bool
+		want []string
+	}{{false, []string{
+		"ID  STATE    LAG    TERM   SINCE  VERSION  MESSAGE",
+		"a   Writer   -      48113  90s    v1.0.0",
+		"b   Door     742ms  -      -      v1.0.0",
+		"c   Door     41s    -      -      v1.0.0   etcd is silent",
+		"d   Standby  -      -      -      v0.9.0",
+	}}, {true, []string{
+		"ID  STATE    LAG    TERM   SINCE  VERSION  SCHEMA  URL             MESSAGE",
+		"a   Writer   -      48113  90s    v1.0.0   3       https://a:8444",
+		"b   Door     742ms  -      -      v1.0.0   3       https://b:8444",
+		"c   Door     41s    -      -      v1.0.0   3       https://c:8444  etcd is silent",
+		"d   Standby  -      -      -      v0.9.0   2       -",
+	}}} {
+		got := screen.Plain(&bytes.Buffer{}, 100).Lines(present.View{Wide: c.wide, Now: start}.Replicas(list))
+		for i := range got {
+			got[i] = strings.TrimRight(got[i], " ")
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("wide %t: %s", c.wide, diff)
+		}
+	}
+	if tones := []wording.Tone{wording.OfReplica(list[0]), wording.OfReplica(list[1]), wording.OfReplica(list[2]), wording.OfReplica(list[3]), wording.OfReplica(api.Replica{State: api.ReplicaDoor})}; !slices.Equal(tones, []wording.Tone{wording.Good, wording.Good, wording.Bad, wording.Plain, wording.Waiting}) {
+		t.Errorf("the tones are %v", tones)
+	}
+}

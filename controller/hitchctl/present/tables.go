@@ -185,6 +185,24 @@ func (v View) expires(at *time.Time) screen.Cell {
 	return screen.Cell{Text: "expired", Style: screen.Bad}
 }
 
+// Replicas is the table of the controllers that share a store.
+func (v View) Replicas(list []api.Replica) screen.Table {
+	t := screen.Table{Columns: v.columns(screen.Column{Title: "ID"}, screen.Column{Title: "STATE"}, screen.Column{Title: "LAG", Spare: 1},
+		screen.Column{Title: "TERM", Spare: 2}, screen.Column{Title: "SINCE", Spare: 3}, screen.Column{Title: "VERSION", Spare: 1},
+		screen.Column{Title: "+SCHEMA"}, screen.Column{Title: "+URL"}, screen.Column{Title: "MESSAGE", Flexible: true})}
+	for _, r := range list {
+		term := none
+		if r.Term != 0 {
+			term = strconv.FormatInt(r.Term, 10)
+		}
+		t.Add(append(v.cells([]screen.Cell{
+			screen.Text(r.ID), {Text: string(r.State), Style: style(wording.OfReplica(r))}, screen.Text(wording.Lag(r)),
+			screen.Text(term), screen.Text(since(v.Now, r.WriterSince)), screen.Text(r.Version),
+		}, strconv.Itoa(r.Schema), cmp.Or(r.URL, none)), screen.Text(r.Message))...)
+	}
+	return t
+}
+
 // ClusterAccess is the table of the access to a cluster, without its secret.
 func (v View) ClusterAccess(access api.ClusterAccess) screen.Table {
 	t := screen.Table{Columns: []screen.Column{{Title: "ENDPOINT"}, {Title: "TOKEN EXPIRES"}}}

@@ -22,15 +22,16 @@ type overviewPage struct {
 	AtWork                   []working
 	Rollout                  rolloutShown
 	Agents                   []agentCount
+	Replicas                 []replicaShown
 	Events                   []happening
 }
 
 func (o Overview) content(f Frame) content {
 	decisions := o.decisions()
 	first := min(fewDecisions, len(decisions))
-	return content{name: "overview", title: "Overview", changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents},
+	return content{name: "overview", title: "Overview", changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents, ChangedReplicas},
 		data: overviewPage{Decisions: decisions[:first], MoreDecisions: decisions[first:], Fleet: o.fleet(), AtWork: atWork(f, o.Operations, namesOf(o.Nodes)),
-			Rollout: shownRollout(f, o.Rollout), Agents: agents(o.Rollout), Events: f.newest(o.Events, fewEvents)}}
+			Rollout: shownRollout(f, o.Rollout), Agents: agents(o.Rollout), Replicas: shownReplicas(f, o.Replicas), Events: f.newest(o.Events, fewEvents)}}
 }
 
 // count is how many nodes are in a state, and where they are listed.

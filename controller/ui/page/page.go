@@ -43,6 +43,8 @@ type Overview struct {
 	Operations []api.Operation
 	Volumes    []api.Volume
 	Rollout    api.AgentRollout
+	// Replicas are the controllers that share the store; none of a store of this one alone.
+	Replicas []api.Replica
 	// Events are the latest, in their order.
 	Events []api.Event
 }

@@ -497,3 +497,34 @@ func TestTheCostOfAPageIsBounded(t *testing.T) {
 		t.Errorf("%.0f allocations for 2,000 nodes, %.0f for 4,000", nodes, twice)
 	}
 }
+
+// The overview marks who writes and says what is wrong with a door; a controller with a store of its
+// own has no such part.
+func TestTheOverviewShowsTheReplicas(t *testing.T) {
+	of := func(w pagetest.World) string {
+		var text strings.Builder
+		elements(t, written(t, w, page.PathOverview, false), func(n *html.Node) {
+			if by, _ := attribute(n, "aria-labelledby"); by != "h-replicas" {
+				return
+			}
+			for child := range n.Descendants() {
+				if child.Type == html.TextNode {
+					text.WriteString(child.Data + " ")
+				}
+			}
+		})
+		return strings.Join(strings.Fields(text.String()), " ")
+	}
+	if got, want := of(pagetest.Fleet(100)), "Controllers 3 share the store controller-a Door v1.0.0 controller-b Writer for 3h , term 48113, v1.0.0 controller-c Door v1.0.0"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if text := written(t, pagetest.Empty(), page.PathOverview, false); !strings.Contains(text, "sse:"+page.ChangedReplicas) {
+		t.Error("it does not follow what becomes of them")
+	}
+	if got := of(pagetest.Broken()); !strings.Contains(got, "controller-c Door v1.0.0 it does not answer the writer controller-d") {
+		t.Error(got)
+	}
+	if got := of(pagetest.Empty()); got != "" {
+		t.Errorf("a controller with a store of its own: %s", got)
+	}
+}

@@ -35,6 +35,7 @@ const (
 	ChangedVolumes    = "volumes"
 	ChangedAgents     = "agents"
 	ChangedEvents     = "events"
+	ChangedReplicas   = "replicas"
 )
 
 func instancePath(id string) string { return PathInstances + "/" + url.PathEscape(id) }

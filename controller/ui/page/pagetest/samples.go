@@ -20,6 +20,7 @@ type World struct {
 	Operations []api.Operation
 	Volumes    []api.Volume
 	Rollout    api.AgentRollout
+	Replicas   []api.Replica
 	Events     []api.Event
 }
 
@@ -142,4 +143,18 @@ func numbered(events []api.Event) []api.Event {
 		events[i].Sequence = int64(i + 1)
 	}
 	return events
+}
+
+// replica is a controller that shares its store with others.
+func replica(id string, state api.ReplicaState) api.Replica {
+	r := api.Replica{ID: id, State: state, URL: "https://" + id + ".example:8444", Version: "v1.0.0", Schema: 9}
+	switch lag := 0.4; state {
+	case api.ReplicaWriter:
+		r.Term, r.WriterSince = 48113, at(3*time.Hour)
+	case api.ReplicaDoor:
+		r.LagSeconds = &lag
+	case api.ReplicaStandby:
+		r.URL = ""
+	}
+	return r
 }

@@ -17,7 +17,7 @@ func (w World) View(u *url.URL) page.View {
 	section, of := parts[0], parts[1:]
 	switch {
 	case u.Path == page.PathOverview:
-		return page.Overview{Instances: w.Instances, Nodes: w.Nodes, Operations: w.Operations, Volumes: w.Volumes, Rollout: w.Rollout, Events: w.latest(nil)}
+		return page.Overview{Instances: w.Instances, Nodes: w.Nodes, Operations: w.Operations, Volumes: w.Volumes, Rollout: w.Rollout, Replicas: w.Replicas, Events: w.latest(nil)}
 	case u.Path == page.PathSignIn:
 		return page.SignIn{Next: u.Query().Get("next"), Problem: u.Query().Get("problem")}
 	case len(of) == 0:

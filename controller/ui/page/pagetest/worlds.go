@@ -150,6 +150,7 @@ func Fleet(nodes int) World {
 			{Name: w.Nodes[7].Name, NodeID: w.Nodes[7].ID, VnfInstanceID: first.ID, Version: "v0.9.4", To: "v1.0.0", Wave: 9, Since: ago(20 * time.Second), Reason: api.UpgradeProbation, Message: "waits for a poll that is answered"},
 			{Name: w.Nodes[48].Name, NodeID: w.Nodes[48].ID, VnfInstanceID: first.ID, Version: "v0.9.4", To: "v1.0.0", Wave: 9, Since: ago(21 * time.Second), Reason: api.UpgradeDownloading}},
 		Nodes: []api.AgentCount{{Version: "v0.9.4", State: api.AgentInFlightState, Nodes: 2}, {Version: "v0.9.4", State: api.AgentWaiting, Nodes: 41}, {Version: "v1.0.0", State: api.AgentUpToDate, Nodes: len(w.Nodes) - 43}}}
+	w.Replicas = []api.Replica{replica("controller-a", api.ReplicaDoor), replica("controller-b", api.ReplicaWriter), replica("controller-c", api.ReplicaDoor)}
 	return w
 }
 
@@ -242,6 +243,12 @@ func Broken() World {
 		api.Event{At: ago(19 * time.Minute), Type: api.HappenedRevoked, NodeID: w.Nodes[8].ID, NodeName: w.Nodes[8].Name, VnfInstanceID: cluster, Message: "by token alice", By: "token alice"})
 	slices.SortStableFunc(w.Events, func(a, b api.Event) int { return a.At.Compare(b.At) })
 	numbered(w.Events)
+	behind, silent, late := replica("controller-with-a-name-that-nobody-shortened.example.com", api.ReplicaDoor), replica("controller-c", api.ReplicaDoor), 41.3
+	behind.LagSeconds, behind.Message, behind.Version = &late, "etcd has not confirmed in time that this controller knows all that was committed", "v1.0.0-rc.12+build.20261125"
+	silent.LagSeconds, silent.Message = nil, "it does not answer the writer"
+	asked := replica("controller-d", api.ReplicaDoor)
+	asked.LagSeconds = nil
+	w.Replicas = []api.Replica{replica("controller-a", api.ReplicaWriter), behind, silent, asked, replica("controller-e", api.ReplicaStandby)}
 	return w
 }
 
@@ -300,6 +307,10 @@ func Hostile() World {
 	for i := range w.Events {
 		e := &w.Events[i]
 		e.NodeName, e.Message, e.Reason, e.By, e.From = attack, attack, attack, attack, attack
+	}
+	for i := range w.Replicas {
+		r := &w.Replicas[i]
+		r.ID, r.Version, r.URL, r.Message = attack, attack, attack, attack
 	}
 	w.Rollout.Message, w.Rollout.Version, w.Rollout.StartedBy = attack, attack, attack
 	w.Rollout.InFlight = []api.AgentInFlight{{Name: attack, NodeID: attack, Version: attack, To: attack, Reason: attack, Message: attack}}

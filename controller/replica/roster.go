@@ -1,0 +1,157 @@
+package replica
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"sync"
+	"time"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+const (
+	// pathStatus is where a replica says how far it follows the writer.
+	pathStatus = "/internal/status"
+	// statusBytes is more than such an answer has.
+	statusBytes = 4 << 10
+	// askEvery is how often the writer asks each door, and a door the writer.
+	askEvery = time.Second
+)
+
+// Status is what a replica says of itself.
+type Status struct {
+	// LagSeconds is how long ago etcd confirmed that the replica holds all that was committed; nil
+	// if it never did.
+	LagSeconds *float64 `json:"lagSeconds,omitempty"`
+	// Problem is why the replica does not follow the writer, "" if it does.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Tell has the server say to the writer how far this replica follows it.
+func (s *Server) Tell(status func() Status) { s.status.Store(&status) }
+
+func (s *Server) answerStatus(w http.ResponseWriter, _ *http.Request) {
+	now := Status{Problem: "it does not follow the writer yet"}
+	if status := s.status.Load(); status != nil {
+		now = (*status)()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(now) // the writer may have gone
+}
+
+// Roster is the replicas that are alive, as the writer knows them. The writer asks each door how
+// far it follows; etcd would have to take a write for each answer.
+type Roster struct {
+	// Client asks the doors; nil if there are none.
+	Client *Client
+	// Live are the replicas that are alive, with what etcd knows of them, ordered by their ids.
+	Live func() ([]wire.Replica, error)
+	// Changed is called when the list has another content, LagSeconds aside.
+	Changed func()
+	Log     *slog.Logger
+
+	mu   sync.Mutex
+	told map[string]Status // by id
+}
+
+// silent is the status of a door that does not answer: its text never changes.
+var silent = Status{Problem: "it does not answer the writer"}
+
+// Run asks until ctx ends.
+func (r *Roster) Run(ctx context.Context) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	var before []wire.Replica
+	for ctx.Err() == nil {
+		r.ask(ctx)
+		if list, err := r.List(ctx); err == nil {
+			for i := range list {
+				list[i] = list[i].Quiet()
+			}
+			if !reflect.DeepEqual(list, before) {
+				before = list
+				r.Changed()
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+// ask asks all doors at the same time.
+func (r *Roster) ask(ctx context.Context) {
+	live, err := r.Live()
+	if err != nil {
+		return // List says so
+	}
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	told := map[string]Status{}
+	var asked sync.WaitGroup
+	var mu sync.Mutex
+	for _, door := range live {
+		if door.State != wire.ReplicaDoor {
+			continue
+		}
+		asked.Go(func() {
+			status, err := r.statusOf(ctx, door.URL)
+			if err != nil {
+				r.Log.DebugContext(ctx, "a door does not say how far it follows", "replica", door.ID, "error", err)
+				status = silent
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			told[door.ID] = status
+		})
+	}
+	asked.Wait()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = told
+}
+
+func (r *Roster) statusOf(ctx context.Context, url string) (status Status, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+pathStatus, nil)
+	if err != nil {
+		return status, err
+	}
+	answer, err := r.Client.RoundTrip(request)
+	if err != nil {
+		return status, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return status, fmt.Errorf("%s answers %s; expected 200", url, answer.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, statusBytes))
+	if err != nil {
+		return status, err
+	}
+	if err := json.Unmarshal(text, &status); err != nil {
+		return status, fmt.Errorf("%s answers something else than its status: %w", url, err)
+	}
+	return status, nil
+}
+
+// List is the replicas that are alive, with what the doors have said in the last second.
+func (r *Roster) List(context.Context) ([]wire.Replica, error) {
+	items, err := r.Live()
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range items {
+		if status, known := r.told[items[i].ID]; known && items[i].State == wire.ReplicaDoor {
+			items[i].LagSeconds, items[i].Message = status.LagSeconds, status.Problem
+		}
+	}
+	return items, nil
+}

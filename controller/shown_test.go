@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// doors start controllers that know each other.
+func doors(t *testing.T, r *replicas) (begin func(id string) *process) {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "seal.key")
+	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func(id string) *process {
+		address := loopback.FreeAddress(t)
+		p := r.begin(id, nil, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+key, "NODEHITCH_CONTROLLER_REPLICA_URL=https://"+address, "NODEHITCH_CONTROLLER_REPLICA_LISTEN="+address)
+		r.first = "" // the others get no file of it
+		return p
+	}
+}
+
+// shown is the replicas by their ids, as this one answers.
+func (p *process) shown() map[string]wire.Replica {
+	p.t.Helper()
+	status, body := p.call("GET", "/v1/replicas", nil)
+	var list wire.ReplicaList
+	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
+		return nil // between two writers
+	}
+	byID := map[string]wire.Replica{}
+	for _, r := range list.Items {
+		byID[r.ID] = r
+	}
+	return byID
+}
+
+// gauge is the value of a metric, "" if it is absent.
+func gauge(text, name string) string {
+	found := regexp.MustCompile("(?m)^" + name + ` (\S+)$`).FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	return found[1]
+}
+
+// Who asks any of them sees all that are alive, who writes, in which term, and how far the doors
+// follow. One that was killed is gone once its lease has ended.
+func TestReplicasAreShown(t *testing.T) {
+	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
+	begin := doors(t, r)
+	first := begin("c1")
+	first.says("pin=sha256:")
+	second, third := begin("c2"), begin("c3")
+	atSecond := second.says(`requests are handed to the writer.* metrics=(\S+)`)[1]
+	third.says("requests are handed to the writer")
+
+	var all map[string]wire.Replica
+	loopback.Until(t, "both doors follow", func() bool {
+		all = second.shown()
+		return len(all) == 3 && all["c2"].LagSeconds != nil && all["c3"].LagSeconds != nil
+	})
+	writer := all["c1"]
+	if writer.State != wire.ReplicaWriter || writer.Term == 0 || writer.WriterSince == nil || writer.LagSeconds != nil || writer.Message != "" {
+		t.Errorf("the writer: %+v", writer)
+	}
+	for _, id := range []string{"c2", "c3"} {
+		if d := all[id]; d.State != wire.ReplicaDoor || d.Term != 0 || d.WriterSince != nil || d.Message != "" || !strings.HasPrefix(d.URL, "https://127.0.0.1:") || d.Version == "" || d.Schema < 1 {
+			t.Errorf("the door: %+v", d)
+		}
+	}
+	text := scrape(t, atSecond)
+	if gauge(text, "nodehitch_replica_is_writer") != "0" || gauge(text, "nodehitch_replicas") != "3" || gauge(text, "nodehitch_replica_lag_seconds") == "" {
+		t.Errorf("the metrics of a door:\n%s", text)
+	}
+	if got := gauge(text, "nodehitch_replica_term"); got != strconv.FormatInt(writer.Term, 10) {
+		t.Errorf("the term, as a door sees it: %q; the writer says %d", got, writer.Term)
+	}
+
+	if err := third.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	loopback.Until(t, "the writer has no answer of it", func() bool { all = second.shown(); return all["c3"].Message == "it does not answer the writer" })
+	if all["c3"].LagSeconds != nil {
+		t.Errorf("a door that does not answer: %+v", all["c3"])
+	}
+	loopback.Until(t, "it is gone", func() bool { return len(second.shown()) == 2 })
+
+	if err := first.stop(); err != nil {
+		t.Errorf("%v\n%s", err, first.logged())
+	}
+	loopback.Until(t, "another one is the writer", func() bool { all = second.shown(); return len(all) == 1 && all["c2"].State == wire.ReplicaWriter })
+	if all["c2"].Term <= writer.Term {
+		t.Errorf("the next term has the number %d, that before %d", all["c2"].Term, writer.Term)
+	}
+	second.says("pin=sha256:")
+	text = scrape(t, atSecond)
+	if gauge(text, "nodehitch_replica_is_writer") != "1" || gauge(text, "nodehitch_replicas") != "1" || gauge(text, "nodehitch_replica_lag_seconds") != "" {
+		t.Errorf("the metrics of the writer:\n%s", text)
+	}
+	if err := second.stop(); err != nil {
+		t.Errorf("%v\n%s", err, second.logged())
+	}
+}
+
+// A controller that serves while it is the writer only is a replica too, and holds nothing before.
+func TestAStandbyIsShown(t *testing.T) {
+	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
+	first := r.begin("c1", nil)
+	first.says("listen=")
+	second := r.begin("c2", nil)
+	second.told("STATUS=Standby; the writer is \"c1\"")
+	var all map[string]wire.Replica
+	loopback.Until(t, "the writer knows it", func() bool { all = first.shown(); return len(all) == 2 })
+	if all["c1"].State != wire.ReplicaWriter || all["c2"].State != wire.ReplicaStandby || all["c2"].URL != "" || all["c2"].LagSeconds != nil || all["c2"].Message != "" {
+		t.Errorf("%+v", all)
+	}
+	for _, p := range []*process{second, first} {
+		if err := p.stop(); err != nil {
+			t.Errorf("%v\n%s", err, p.logged())
+		}
+	}
+}
+
+// A store of this controller alone has no replicas, and no metric of them.
+func TestOneAloneHasNoReplicas(t *testing.T) {
+	p := begin(t, t.TempDir(), nil)
+	address := p.says(`metrics=(\S+)`)[1]
+	if status, body := p.call("GET", "/v1/replicas", nil); status != http.StatusOK || strings.TrimSpace(body) != `{"items":[]}` {
+		t.Errorf("%d %s", status, body)
+	}
+	if text := scrape(t, address); strings.Contains(text, "nodehitch_replica") {
+		t.Error("there is a metric of replicas")
+	}
+	if err := p.stop(); err != nil {
+		t.Error(err)
+	}
+}

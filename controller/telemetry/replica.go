@@ -1,0 +1,59 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Replica is what a controller knows of itself among those that share its store.
+type Replica struct {
+	// Writer says that it is the writer.
+	Writer bool
+	// Term is the number of the writer's term, whoever that is; 0 for no writer.
+	Term int64
+	// Live is how many replicas are alive; nil if etcd has not said so for too long.
+	Live *int
+	// Lag is how long ago etcd confirmed that this door holds all that was committed; nil if it
+	// is none, or etcd never did.
+	Lag *time.Duration
+}
+
+var (
+	isWriter = prometheus.NewDesc("nodehitch_replica_is_writer", "1 if this controller is the writer among those that share its store in etcd, 0 if it waits; absent if it has a store of its own.", nil, nil)
+	term     = prometheus.NewDesc("nodehitch_replica_term", "Number of the writer's term, as this controller knows it: a later term has a higher number; 0 while no controller is the writer.", nil, nil)
+	replicas = prometheus.NewDesc("nodehitch_replicas", "Controllers that share the store and are alive, as etcd has told this one; absent if etcd has not done so for 10 s.", nil, nil)
+	lag      = prometheus.NewDesc("nodehitch_replica_lag_seconds", "How long ago etcd confirmed that this controller holds all that was committed; absent at the writer, at a standby, and before the first time.", nil, nil)
+)
+
+// replicaCollector reads only when a scrape asks for it.
+type replicaCollector struct{ read func() Replica }
+
+// CollectReplica calls read at each scrape.
+func (m *Metrics) CollectReplica(read func() Replica) {
+	m.registry.MustRegister(replicaCollector{read})
+}
+
+// Describe tells which metrics there are.
+func (replicaCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{isWriter, term, replicas, lag} {
+		out <- d
+	}
+}
+
+// Collect sends the metrics.
+func (c replicaCollector) Collect(out chan<- prometheus.Metric) {
+	now := c.read()
+	writer := 0.0
+	if now.Writer {
+		writer = 1
+	}
+	out <- prometheus.MustNewConstMetric(isWriter, prometheus.GaugeValue, writer)
+	out <- prometheus.MustNewConstMetric(term, prometheus.GaugeValue, float64(now.Term))
+	if now.Live != nil {
+		out <- prometheus.MustNewConstMetric(replicas, prometheus.GaugeValue, float64(*now.Live))
+	}
+	if now.Lag != nil {
+		out <- prometheus.MustNewConstMetric(lag, prometheus.GaugeValue, now.Lag.Seconds())
+	}
+}

@@ -1,0 +1,30 @@
+package page
+
+import (
+	"strconv"
+
+	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// replicaShown is a controller among those that share the store.
+type replicaShown struct {
+	ID, Version string
+	Badge       badge
+	// Term and Since are of the writer.
+	Term  string
+	Since stamp
+	// Message is why a door does not follow the writer. Its lag changes all the time: it is not shown.
+	Message string
+}
+
+func shownReplicas(f Frame, list []api.Replica) (shown []replicaShown) {
+	for _, r := range list {
+		s := replicaShown{ID: r.ID, Version: r.Version, Badge: toned(wording.OfReplica(r), string(r.State)), Since: f.stamp(showFor, r.WriterSince), Message: r.Message}
+		if r.Term != 0 {
+			s.Term = strconv.FormatInt(r.Term, 10)
+		}
+		shown = append(shown, s)
+	}
+	return shown
+}

@@ -1,0 +1,48 @@
+package monitoring
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+)
+
+// replicas are a writer, and a door that reaches etcd by a link that fails. Then etcd ends.
+func replicas(t *testing.T, p *prometheus, m *made) {
+	etcd := etcdtest.Open(t, 1)
+	link, key := etcdtest.NewProxy(t, etcd.Endpoints()[0]), loopback.SealKey(t)
+	begin := func(id, endpoint string) *site {
+		s := &site{t: t, prometheus: p, target: loopback.FreeAddress(t)}
+		settings := map[string]string{"metricsListen": s.target}
+		maps.Copy(settings, loopback.Replica(t, id, key, endpoint))
+		s.Controller = loopback.Open(t, loopback.Options{Settings: settings})
+		p.scrape(s.target)
+		until(t, func() string { return "Prometheus scrapes " + s.target }, func() bool {
+			return len(p.query(fmt.Sprintf(`nodehitch_replica_is_writer{instance=%q}`, s.target))) > 0
+		})
+		return s
+	}
+	writer := begin("c1", etcd.Endpoints()[0])
+	door := begin("c2", link.URL)
+	writer.fires("NodehitchBackupMissing")
+
+	link.Lose(etcdtest.ToEtcd, etcdtest.ToClient)
+	door.fires("NodehitchReplicaBehind")
+	if firing := p.names(door.target); firing != "NodehitchReplicaBehind" {
+		t.Errorf("a door that does not follow: %s", firing)
+	}
+	link.Heal()
+	door.over(m, "NodehitchReplicaBehind")
+
+	etcd.Members[0].Kill()
+	<-writer.Exited()                                                 // it cannot prove any more that it is the writer
+	nobody := &site{Controller: door.Controller, t: t, prometheus: p} // the alert is of none of them
+	nobody.fires("NodehitchNoWriter")
+	etcd.Members[0].Start()
+	nobody.over(m, "NodehitchNoWriter")
+	until(t, func() string { return "the door is the writer" }, func() bool {
+		return len(p.query(fmt.Sprintf(`nodehitch_replica_is_writer{instance=%q} == 1`, door.target))) > 0
+	})
+}
