@@ -96,7 +96,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	if err != nil {
 		return err
 	}
-	follows := func() error { return followed.View(func(*store.Tx) error { return nil }) }
+	follows := func() bool { return followed.View(func(*store.Tx) error { return nil }) == nil }
 	copies := &files.Service{Store: followed, Blobs: r.peers.blobs, Now: time.Now, Log: r.log}
 
 	open := func(ctx context.Context) error {
@@ -137,7 +137,7 @@ const patience = 15 * time.Second
 // reached serves while the writer is reached, and closes the HTTPS address while it is not. The
 // unix socket stays: root has no other controller to ask.
 func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, serve func(context.Context) error) error {
-	for {
+	for ctx.Err() == nil {
 		if l.HTTPS == nil {
 			var err error
 			if l.HTTPS, err = listenHTTPS(ctx, r.c); err != nil {
@@ -164,10 +164,8 @@ func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, 
 			return err
 		}
 		reach.Found(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
 	}
+	return nil
 }
 
 // doorAuthority is the CA as the writer has left it.

@@ -139,7 +139,9 @@ func TestHitchctlWaitsForATakeover(t *testing.T) {
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-first.exit
+	if err := <-first.exit; err == nil {
+		t.Error("the writer was killed and ended well")
+	}
 	id := filepath.Base(instance)
 	out := hitchctl("apply", id, "-f", request)
 	if !strings.Contains(out, "waiting up to 30s for a controller to become the writer") || !strings.Contains(out, "instance "+id+" created") {

@@ -19,8 +19,8 @@ import (
 type Polls struct {
 	// Hub wakes them by what the replica follows.
 	Hub *notify.Hub
-	// Follows is nil while the replica sees each change. Once it is not, Hub.All is called.
-	Follows func() error
+	// Follows says that the replica sees each change. Once it does not, Hub.All is called.
+	Follows func() bool
 	// Held counts a poll that is held (+1) and let go (-1).
 	Held func(delta int)
 }
@@ -62,7 +62,7 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 	p := &poll{left: unbounded}
 	var over time.Time
 	_ = f.Polls.Hub.Poll(waiting, key, func() (done bool, err error) { // which never fails
-		first, unseen := over.IsZero(), f.Polls.Follows() != nil
+		first, unseen := over.IsZero(), !f.Polls.Follows()
 		switch {
 		case first && unseen:
 			f.ask(w, r, outward{caller: who})
@@ -84,7 +84,7 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 	if !over.IsZero() {
 		f.Polls.Held(-1)
 	}
-	if p.status != 0 && f.Polls.Follows() != nil { // for how long is unknown: the process may have been frozen
+	if p.status != 0 && !f.Polls.Follows() { // for how long is unknown: the process may have been frozen
 		p.left, p.status = 0, 0
 		f.ask(w, r, outward{caller: who, poll: p})
 	}

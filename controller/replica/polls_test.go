@@ -77,7 +77,7 @@ func TestAPollIsWokenBeforeTheWriterSeesTheChange(t *testing.T) {
 	if now := w.asked.Load(); now != asked {
 		t.Errorf("the API was asked %d times before the commit", now-asked)
 	}
-	must(t, w.Core.Enrollment.Revoke(t.Context(), serverID, "test"))
+	must(t, w.Enrollment.Revoke(t.Context(), serverID, "test"))
 	w.settle.Unlock()
 	if a := <-held; a.status != http.StatusForbidden {
 		t.Errorf("%d %s", a.status, a.body)

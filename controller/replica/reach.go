@@ -19,8 +19,8 @@ const (
 type Reach struct {
 	// Writer is that of ForwarderOptions.
 	Writer func() string
-	// Current is nil while Writer is what etcd says.
-	Current func() error
+	// Current says that Writer is what etcd says.
+	Current func() bool
 	Client  *Client
 	// Patience is how long the writer may be silent.
 	Patience time.Duration
@@ -31,7 +31,7 @@ type Reach struct {
 func (r *Reach) Lost(ctx context.Context) {
 	fine := time.Now()
 	r.each(ctx, func() (over bool) {
-		if r.Current() == nil && r.Writer() == "" || r.answers(ctx) {
+		if r.Current() && r.Writer() == "" || r.answers(ctx) {
 			fine = time.Now()
 			return false
 		}

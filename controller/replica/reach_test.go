@@ -17,12 +17,7 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 	asked := make(chan struct{})
 	client := replica.NewClient(trust(t, 1))
 	t.Cleanup(client.Close)
-	reach := &replica.Reach{Client: client, Current: func() error {
-		if unknown.Load() {
-			return errUnseen
-		}
-		return nil
-	}, Writer: func() string {
+	reach := &replica.Reach{Client: client, Current: func() bool { return !unknown.Load() }, Writer: func() string {
 		select {
 		case asked <- struct{}{}:
 		case <-t.Context().Done():

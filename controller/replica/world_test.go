@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -25,8 +24,6 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
-
-var errUnseen = errors.New("changes are not seen")
 
 const (
 	instanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
@@ -208,12 +205,7 @@ func newWorld(t testing.TB, change func(*api.Options)) *world {
 	certificate := w.Authority.TLSConfig()
 	certificate.NextProtos = []string{"http/1.1"}
 	// The writer's own hub stands for what the door follows: it wakes as much or less.
-	w.door = newDoor(t, certificate, w.site.url, &replica.Polls{Hub: w.Hub, Held: func(delta int) { w.held.Add(int64(delta)) }, Follows: func() error {
-		if w.unseen.Load() {
-			return errUnseen
-		}
-		return nil
-	}})
+	w.door = newDoor(t, certificate, w.site.url, &replica.Polls{Hub: w.Hub, Held: func(delta int) { w.held.Add(int64(delta)) }, Follows: func() bool { return !w.unseen.Load() }})
 	token, err := w.Tokens.Create(t.Context(), wire.TokenRequest{Name: "operator", Scope: wire.ScopeOperator})
 	must(t, err)
 	w.operator = token.Secret

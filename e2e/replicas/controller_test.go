@@ -80,7 +80,7 @@ func newController(t testing.TB, h *host, dir string, settings map[string]string
 	return c
 }
 
-func (c *controller) metrics() string { return net.JoinHostPort(c.host.address.String(), "9464") }
+func (c *controller) metrics() string { return net.JoinHostPort(c.address.String(), "9464") }
 
 func (c *controller) data() string   { return filepath.Join(c.dir, "data") }
 func (c *controller) socket() string { return filepath.Join(c.dir, "socket") }

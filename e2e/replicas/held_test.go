@@ -157,7 +157,7 @@ func (w *world) pollsOf(at *controller, token string, n int) error {
 		if err != nil {
 			return err
 		}
-		w.t.Cleanup(func() { conn.Close() })
+		w.t.Cleanup(func() { _ = conn.Close() })
 		if tag, err = crowd.Poll(conn, tag); err != nil {
 			return err
 		}
