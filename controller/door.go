@@ -80,7 +80,10 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	feed := r.client.Follow(hub.All)
 	r.follower.Store(feed)
 	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: feed, History: r.history,
-		Name: nameOf(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) { r.log.Info("not serving yet", "because", because) }})
+		Name: nameOf(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) {
+			r.closed.Store(&because)
+			r.log.Info("not serving yet", "because", because)
+		}})
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -88,6 +91,8 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, followed.Close()) }()
+	because := "it has no certificate of its own yet"
+	r.closed.Store(&because)
 	authority, err := d.follow(ctx, followed)
 	if authority == nil {
 		return err
@@ -99,12 +104,16 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	follows := func() bool { return followed.View(func(*store.Tx) error { return nil }) == nil }
 	copies := &files.Service{Store: followed, Blobs: r.peers.blobs, Now: time.Now, Log: r.log}
 
-	open := func(ctx context.Context) error {
-		forwarder := peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.members.writer, Client: r.peers.client, Log: r.log,
+	newForwarder := func() *peer.Forwarder {
+		return peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.members.writer, Client: r.peers.client, Log: r.log,
 			Polls: &peer.Polls{Hub: hub, Follows: follows, Held: r.metrics.PollHeld}})
+	}
+	r.forwarder.Store(newForwarder()) // of the unix socket, which stays open
+	open := func(ctx context.Context) error {
+		forwarder := newForwarder()
 		server := api.NewServer(forwarder, r.log)
 		server.RegisterOnShutdown(forwarder.Drain)
-		r.forwarder.Store(forwarder)
+		r.closed.Store(nil)
 		limited := newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))
 		r.log.Info("serving: requests are handed to the writer", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
 			"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
@@ -115,7 +124,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 
 	group, serving := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return r.reached(serving, l, &peer.Reach{Writer: r.members.writer, Current: follows, Client: r.peers.client, Patience: patience}, open)
+		return r.reached(serving, l, &peer.Reach{Writer: r.members.writer, Vacant: func() bool { return follows() && !r.members.led() }, Client: r.peers.client, Patience: patience}, open)
 	})
 	group.Go(func() error { authority.Run(serving); return nil })
 	group.Go(func() error { copies.RunCopies(serving); return nil })
@@ -159,7 +168,9 @@ func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, 
 		if err := group.Wait(); err != nil || ctx.Err() != nil {
 			return err
 		}
-		r.log.Warn("not serving: the writer does not answer this controller, so its clients are to ask another one", "listen", addressOf(l.HTTPS))
+		because := "the writer does not answer this controller, so its clients are to ask another one"
+		r.closed.Store(&because)
+		r.log.Warn("not serving", "because", because, "listen", addressOf(l.HTTPS))
 		if err := l.withoutHTTPS(true); err != nil {
 			return err
 		}

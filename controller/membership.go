@@ -59,6 +59,12 @@ func (m *membership) writer() string {
 	return ""
 }
 
+// led says that one of the replicas is the writer.
+func (m *membership) led() bool {
+	member := m.joined()
+	return member != nil && member.Led()
+}
+
 // known are the replicas that are alive by etcd, with this one, of the id, as the writer in its term.
 func (m *membership) known(term *etcd.Term, id string) ([]wire.Replica, error) {
 	if err := term.Check(); err != nil {

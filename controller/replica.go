@@ -47,6 +47,8 @@ type replica struct {
 	members  *membership
 	c        config.Config
 	peers    *peers // nil if this controller serves while it is the writer only
+	// closed is why this door does not listen for agents, nil if it does.
+	closed atomic.Pointer[string]
 	// forwarder is nil until this controller is a door.
 	forwarder atomic.Pointer[peer.Forwarder]
 	metrics   *telemetry.Metrics

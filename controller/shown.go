@@ -19,6 +19,9 @@ func (r *replica) status() peer.Status {
 		seconds := time.Since(at).Seconds()
 		s.LagSeconds = &seconds
 	}
+	if because := r.closed.Load(); because != nil {
+		s.Problem = "not serving: " + *because
+	}
 	if why != nil {
 		s.Problem = why.Error()
 	}

@@ -245,6 +245,11 @@ func (m *Member) Others() (urls []string) {
 	return urls
 }
 
+// Led says that one of the replicas is the writer.
+func (m *Member) Led() bool {
+	return slices.ContainsFunc(m.Live(), func(r Replica) bool { return r.Writer })
+}
+
 // Writer is the URL of the writer, "" if there is none, or if it is this process.
 func (m *Member) Writer() string {
 	for _, r := range m.Live() {

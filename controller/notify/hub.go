@@ -125,18 +125,24 @@ func (h *Hub) Poll(ctx context.Context, key string, check func() (done bool, err
 		return nil
 	}
 	for {
-		changed, stop := h.Watch(key)
-		done, err := check()
-		if done || err != nil {
-			stop()
+		over, err := h.pollOnce(ctx, key, check)
+		if over || err != nil {
 			return err
 		}
-		select {
-		case <-changed:
-			stop()
-		case <-ctx.Done():
-			stop()
-			return nil
-		}
+	}
+}
+
+// pollOnce checks and waits for one change. It leaves nothing behind if the check panics.
+func (h *Hub) pollOnce(ctx context.Context, key string, check func() (done bool, err error)) (over bool, err error) {
+	changed, stop := h.Watch(key)
+	defer stop()
+	if done, err := check(); done || err != nil {
+		return true, err
+	}
+	select {
+	case <-changed:
+		return false, nil
+	case <-ctx.Done():
+		return true, nil
 	}
 }

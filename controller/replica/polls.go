@@ -45,7 +45,7 @@ var errHeld = errors.New("the poll is held")
 // key is what wakes the poll, "" if the request is none that can be held here. Whether the
 // caller is that node is for the writer to say.
 func (p *Polls) key(r *http.Request) string {
-	if p == nil || r.Method != http.MethodGet || r.URL.Path != "/v1/node/config" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+	if p == nil || r.Method != http.MethodGet || r.ContentLength != 0 || r.URL.Path != "/v1/node/config" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return ""
 	}
 	return pki.NodeNamed(r.TLS.PeerCertificates[0])
@@ -61,6 +61,11 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 	defer timer.Stop()
 	p := &poll{left: unbounded}
 	var over time.Time
+	defer func() { // also if the client goes while the writer is asked
+		if !over.IsZero() {
+			f.Polls.Held(-1)
+		}
+	}()
 	_ = f.Polls.Hub.Poll(waiting, key, func() (done bool, err error) { // which never fails
 		first, unseen := over.IsZero(), !f.Polls.Follows()
 		switch {
@@ -81,9 +86,6 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 		}
 		return p.status == 0, nil
 	})
-	if !over.IsZero() {
-		f.Polls.Held(-1)
-	}
 	if p.status != 0 && !f.Polls.Follows() { // for how long is unknown: the process may have been frozen
 		p.left, p.status = 0, 0
 		f.ask(w, r, outward{caller: who, poll: p})

@@ -96,6 +96,22 @@ func TestAPollEndsWithItsClient(t *testing.T) {
 	eventually(t, "it is held no more", func() bool { return w.Hub.Waiting() == before && w.held.Load() == 0 })
 }
 
+// A client that goes while the writer is asked about its poll leaves nothing behind.
+func TestAClientGoesWhileTheWriterIsAsked(t *testing.T) {
+	w := newWorld(t, nil)
+	node := w.enroll()
+	known := w.call(node, "GET", "/v1/node/config", "").header.Get("ETag")
+	before := w.Hub.Waiting()
+	ctx, cancel := context.WithCancel(t.Context())
+	held := w.hold(ctx, node, known)
+	w.slow.Store(true)
+	w.Hub.Changed(serverID)
+	eventually(t, "the writer is asked", func() bool { return w.asking.Load() == 1 })
+	cancel()
+	<-held
+	eventually(t, "it is held no more", func() bool { return w.Hub.Waiting() == before && w.held.Load() == 0 })
+}
+
 // A door that stops says what the writer has said.
 func TestADoorThatStopsAnswersItsPolls(t *testing.T) {
 	w := newWorld(t, nil)

@@ -19,9 +19,9 @@ const (
 type Reach struct {
 	// Writer is that of ForwarderOptions.
 	Writer func() string
-	// Current says that Writer is what etcd says.
-	Current func() bool
-	Client  *Client
+	// Vacant says that there is no writer, as far as etcd confirms it.
+	Vacant func() bool
+	Client *Client
 	// Patience is how long the writer may be silent.
 	Patience time.Duration
 }
@@ -29,13 +29,14 @@ type Reach struct {
 // Lost waits until the writer has been silent for too long, although there is one, or there may
 // be one that this replica does not know. It returns without that when ctx ends.
 func (r *Reach) Lost(ctx context.Context) {
-	fine := time.Now()
+	fine, failures := time.Now(), 0
 	r.each(ctx, func() (over bool) {
-		if r.Current() && r.Writer() == "" || r.answers(ctx) {
-			fine = time.Now()
+		if r.Vacant() || r.answers(ctx) {
+			fine, failures = time.Now(), 0
 			return false
 		}
-		return time.Since(fine) > r.Patience
+		failures++ // a process that was frozen finds its first question late, and its connection dead
+		return failures > 1 && time.Since(fine) > r.Patience
 	})
 }
 

@@ -17,11 +17,18 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 	asked := make(chan struct{})
 	client := replica.NewClient(trust(t, 1))
 	t.Cleanup(client.Close)
-	reach := &replica.Reach{Client: client, Current: func() bool { return !unknown.Load() }, Writer: func() string {
+	tell := func() {
 		select {
 		case asked <- struct{}{}:
 		case <-t.Context().Done():
 		}
+	}
+	reach := &replica.Reach{Client: client, Vacant: func() bool {
+		tell()
+		return !unknown.Load() && *writer.Load() == ""
+	}, Writer: func() string {
+		tell()
+
 		return *writer.Load()
 	}}
 	// next waits until all that began before is over.

@@ -47,7 +47,7 @@ func (s *Server) answerStatus(w http.ResponseWriter, _ *http.Request) {
 // Roster is the replicas that are alive, as the writer knows them. The writer asks each door how
 // far it follows; etcd would have to take a write for each answer.
 type Roster struct {
-	// Client asks the doors; nil if there are none.
+	// Client asks the doors; nil if this replica has no replica.url, and asks none.
 	Client *Client
 	// Live are the replicas that are alive, with what etcd knows of them, ordered by their ids.
 	Live func() ([]wire.Replica, error)
@@ -87,6 +87,9 @@ func (r *Roster) Run(ctx context.Context) {
 
 // ask asks all doors at the same time.
 func (r *Roster) ask(ctx context.Context) {
+	if r.Client == nil {
+		return
+	}
 	live, err := r.Live()
 	if err != nil {
 		return // List says so

@@ -110,3 +110,16 @@ func TestAStrangerIsNotToldTheStatus(t *testing.T) {
 	}
 	r.Client.Close()
 }
+
+// A writer that has no address for replicas, while another one has, asks none.
+func TestAWriterWithoutAnAddressAsksNoDoor(t *testing.T) {
+	r := &replica.Roster{Log: slog.New(slog.DiscardHandler), Live: func() ([]wire.Replica, error) {
+		return []wire.Replica{{ID: "a", State: wire.ReplicaWriter}, {ID: "b", State: wire.ReplicaDoor, URL: "https://127.0.0.1:1"}}, nil
+	}}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.Changed = cancel
+	r.Run(ctx)
+	if list, err := r.List(t.Context()); err != nil || len(list) != 2 || list[1].LagSeconds != nil {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

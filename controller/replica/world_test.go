@@ -168,7 +168,9 @@ type world struct {
 	settle   sync.Mutex
 	settling atomic.Int64
 	// unseen has the door see no changes.
-	unseen   atomic.Bool
+	unseen atomic.Bool
+	// slow has the writer answer no such request.
+	slow     atomic.Bool
 	operator string
 	client   *http.Client
 }
@@ -194,6 +196,10 @@ func newWorld(t testing.TB, change func(*api.Options)) *world {
 			w.asked.Add(1)
 			w.asking.Add(1)
 			defer w.asking.Add(-1)
+			if w.slow.Load() {
+				<-r.Context().Done()
+				return
+			}
 		}
 		handler.ServeHTTP(rw, r)
 	}), func() {

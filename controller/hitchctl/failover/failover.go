@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
 )
 
 const (
@@ -52,6 +53,9 @@ type Transport struct {
 func Over(urls []string, say func(string)) (func(http.RoundTripper) http.RoundTripper, error) {
 	t := &Transport{say: say}
 	for _, text := range urls {
+		if err := client.CheckURL(text); err != nil {
+			return nil, fmt.Errorf("controller URL: %w", err)
+		}
 		u, err := url.Parse(text)
 		if err != nil {
 			return nil, err
