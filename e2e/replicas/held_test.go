@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,7 +33,7 @@ func TestHeld(t *testing.T) {
 	c := results.Begin(t, "replicas", "held polls", "a poll that is held at a door costs the writer its request alone")
 	polls := 3 * 4 * pollsOfANode
 	if results.Full() && !testing.Short() {
-		polls = 30000
+		polls = 18000 // this process has a descriptor for each, and may have 20,000
 	}
 	if named := os.Getenv(pollsVariable); named != "" {
 		n, err := strconv.Atoi(named)
@@ -44,10 +43,6 @@ func TestHeld(t *testing.T) {
 		polls = n
 	}
 	each := polls / 3 / pollsOfANode * pollsOfANode
-	descriptors := uint64(polls + 10000) // of this process, and of the controllers
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: descriptors, Max: descriptors}); err != nil {
-		t.Fatal(err)
-	}
 	w := (&world{t: t, size: 3}).open(3, 3, nil)
 	writer := w.writer()
 	h := &holding{w: w, each: each, usual: map[*controller]int{}, empty: map[*controller]loopback.Usage{}}
