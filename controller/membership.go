@@ -30,10 +30,10 @@ func (m *membership) join(ctx context.Context, client *etcd.Client, c config.Con
 			defer m.mu.Unlock()
 			m.member = member
 			return member, nil
-		case ctx.Err() != nil, errors.Is(err, etcd.ErrSameID):
+		case ctx.Err() != nil, errors.Is(err, etcd.ErrSameID), errors.Is(err, etcd.ErrRefused):
 			return nil, err
 		}
-		log.Warn("not a replica yet; it is tried again", "because", err)
+		log.Debug("not a replica yet; it is tried again", "because", err)
 	}
 }
 

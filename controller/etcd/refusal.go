@@ -11,8 +11,11 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// refusal says why etcd does not admit this client, nil if an error has another reason. Asking
-// again does not help.
+// ErrRefused: etcd does not admit this controller, and asking again does not help.
+var ErrRefused = errors.New("etcd refuses this controller")
+
+// refusal says why etcd does not admit this client (ErrRefused), nil if an error has another
+// reason.
 func (c *Client) refusal(err error) error {
 	if err == nil {
 		return nil
@@ -31,7 +34,7 @@ func (c *Client) refusal(err error) error {
 	case errors.Is(err, rpctypes.ErrUserEmpty):
 		do = ": set store.etcd.username and store.etcd.passwordFile, or a client certificate whose common name is a user, if etcd runs with --client-cert-auth"
 	}
-	return fmt.Errorf("etcd refuses this controller: %w%s", err, do)
+	return fmt.Errorf("%w: %w%s", ErrRefused, err, do)
 }
 
 // user is the one that etcd takes this client for.

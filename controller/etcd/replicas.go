@@ -90,8 +90,8 @@ type Member struct {
 }
 
 // Join makes this process the replica of that id. If etcd knows one already, it waits for as
-// long as that can be a process that was killed; then its error is ErrSameID. Run keeps the
-// process a replica.
+// long as that can be a process that was killed; then its error is ErrSameID, or at once
+// ErrRefused. Run keeps the process a replica.
 func (c *Client) Join(ctx context.Context, self Replica) (*Member, error) {
 	if self.ID == "" || strings.Contains(self.ID, "/") {
 		return nil, fmt.Errorf("the replica's id is %q; expected a name without a slash", self.ID)
@@ -111,8 +111,16 @@ func (c *Client) Join(ctx context.Context, self Replica) (*Member, error) {
 		if err == nil && other == "" {
 			return m, m.refresh(ctx)
 		}
-		if other != "" && !said {
+		if refused := c.refusal(err); refused != nil {
+			return nil, refused
+		}
+		switch {
+		case said:
+		case other != "":
 			c.o.Log.Info("waiting for the end of the process that was this replica", "id", self.ID, "says", other)
+			said = true
+		case ctx.Err() == nil:
+			c.o.Log.Warn("not a replica yet: etcd does not answer as expected", "because", errors.Join(err, c.handshakes(ctx)))
 			said = true
 		}
 		select {

@@ -273,7 +273,7 @@ func TestNotAdmitted(t *testing.T) {
 		{"an unknown user", fmt.Sprintf(byPassword, "nobody", passwords.password(password)), passwords, true,
 			[]string{"etcd refuses this controller", `no user "nobody"`}},
 		{"a role for another prefix", fmt.Sprintf(byPassword, stranger, passwords.password(password)), passwords, true,
-			[]string{"/nodehitch/writer", "permission denied", `create the user "stranger" there, with a role that may read and write all keys that begin with /nodehitch/`}},
+			[]string{"/nodehitch/replicas/", "permission denied", `create the user "stranger" there, with a role that may read and write all keys that begin with /nodehitch/`}},
 		{"no user", fmt.Sprintf("ca: %s/ca.pem", passwords.dir), passwords, true,
 			[]string{"etcd refuses this controller", "user name is empty", "set store.etcd.username and store.etcd.passwordFile"}},
 		{"another authority", fmt.Sprintf("ca: %s/other-ca.pem, username: %s, passwordFile: %s", other.dir, ours, passwords.password(password)), passwords, false,
