@@ -17,8 +17,11 @@ type Servers string
 // Join is the Servers of a list.
 func Join(list []string) Servers { return Servers(strings.Join(list, ",")) }
 
-// List is each of them.
+// List is each of them. The path of a socket may have commas.
 func (s Servers) List() []string {
+	if path, is := strings.CutPrefix(string(s), unixScheme); is && !strings.Contains(path, "://") {
+		return []string{string(s)}
+	}
 	list := strings.Split(string(s), ",")
 	for i := range list {
 		list[i] = strings.TrimSpace(list[i])
