@@ -81,8 +81,9 @@ func Find(flags Flags, getenv func(string) string) (Target, error) {
 }
 
 func (t *Target) fromEnvironment(getenv func(string) string) error {
-	t.Server = cmp.Or(Servers(getenv("NODEHITCH_SERVER")), t.Server)
-	if err := Servers(getenv("NODEHITCH_SERVER")).Check("NODEHITCH_SERVER"); err != nil {
+	given := Servers(getenv("NODEHITCH_SERVER"))
+	t.Server = cmp.Or(given, t.Server)
+	if err := given.Check("NODEHITCH_SERVER"); err != nil {
 		return err
 	}
 	if token := getenv("NODEHITCH_TOKEN"); token != "" {
