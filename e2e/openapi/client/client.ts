@@ -110,6 +110,8 @@ async function about() {
   await good(anybody.GET("/v1/agent/{arch}", { params: { path: { arch: "amd64" } }, parseAs: "arrayBuffer" }));
   const trust = await good(operator.GET("/v1/trust"));
   must(trust.rootCertificate === input.rootCertificate, "another root certificate");
+  const replicas = await good(operator.GET("/v1/replicas"));
+  must(replicas.items.length === 0, "a controller with a store of its own has replicas");
 }
 
 async function tokens() {
