@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// ErrRefused: etcd does not admit this controller, and asking again does not help.
+// ErrRefused says that etcd does not admit this controller: asking again does not help.
 var ErrRefused = errors.New("etcd refuses this controller")
 
 // refusal says why etcd does not admit this client (ErrRefused), nil if an error has another
