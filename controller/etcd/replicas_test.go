@@ -128,10 +128,19 @@ func TestAReplicaWithoutAURL(t *testing.T) {
 	standby := replicaOf("b")
 	standby.URL = ""
 	first, _, _ := join(t, connect(t, endpoints), replicaOf("a"))
-	join(t, connect(t, endpoints), standby)
+	b := connect(t, endpoints, func(o *etcd.Options) { o.Name = "b" })
+	join(t, b, standby)
 	loopback.Until(t, "a knows b", func() bool { return idsOf(first.Live()) == "a b" })
 	if others := first.Others(); len(others) != 0 {
 		t.Errorf("the others are reached at %q", others)
+	}
+	if first.Led() {
+		t.Error("nobody is the writer, and a says that somebody is")
+	}
+	campaign(t, b)
+	loopback.Until(t, "a knows that there is a writer", first.Led)
+	if first.Writer() != "" {
+		t.Errorf("the writer is reached at %q", first.Writer())
 	}
 }
 
