@@ -67,16 +67,16 @@ func TestReplicasAreShown(t *testing.T) {
 	third.says("requests are handed to the writer")
 
 	var all map[string]wire.Replica
-	loopback.Until(t, "both doors follow", func() bool {
+	loopback.Until(t, "both doors follow and serve", func() bool { // the writer has asked since
 		all = second.shown()
-		return len(all) == 3 && all["c2"].LagSeconds != nil && all["c3"].LagSeconds != nil
+		return len(all) == 3 && all["c2"].LagSeconds != nil && all["c3"].LagSeconds != nil && all["c2"].Message == "" && all["c3"].Message == ""
 	})
 	writer := all["c1"]
 	if writer.State != wire.ReplicaWriter || writer.Term == 0 || writer.WriterSince == nil || writer.LagSeconds != nil || writer.Message != "" {
 		t.Errorf("the writer: %+v", writer)
 	}
 	for _, id := range []string{"c2", "c3"} {
-		if d := all[id]; d.State != wire.ReplicaDoor || d.Term != 0 || d.WriterSince != nil || d.Message != "" || !strings.HasPrefix(d.URL, "https://127.0.0.1:") || d.Version == "" || d.Schema < 1 {
+		if d := all[id]; d.State != wire.ReplicaDoor || d.Term != 0 || d.WriterSince != nil || !strings.HasPrefix(d.URL, "https://127.0.0.1:") || d.Version == "" || d.Schema < 1 {
 			t.Errorf("the door: %+v", d)
 		}
 	}
