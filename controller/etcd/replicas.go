@@ -231,7 +231,7 @@ func (m *Member) Known() ([]Replica, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if silent := time.Since(m.asked); silent >= m.client.o.TTL {
-		return nil, api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("etcd has not said for %s which replicas are alive: try again", silent.Truncate(time.Second)))
+		return nil, api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("etcd has not answered for %s, so nobody knows which replicas are alive: try again", silent.Truncate(time.Second)))
 	}
 	return slices.Clone(m.live), nil
 }

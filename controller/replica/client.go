@@ -25,8 +25,8 @@ const (
 )
 
 // Client makes requests to other replicas. It is an http.RoundTripper that never makes a
-// request twice. It makes one connection to a replica at a time, and no more of them than the
-// requests in flight need; http.Transport makes more.
+// request twice. It makes one connection to a replica at a time, and only if the requests in
+// flight need another one; http.Transport makes more.
 type Client struct {
 	transport *http.Transport
 

@@ -18,7 +18,7 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// stall is how long a body may stand still, and an answer of which a part was sent.
+// stall is how long a body may stand still, or an answer that has begun.
 const stall = time.Minute
 
 // headerAuthenticated is in the informational answer by which the writer tells who the
@@ -167,7 +167,7 @@ type body struct {
 	wanted context.Context //nolint:containedctx // a signal
 }
 
-// errAnswered: the writer does not want the body.
+// errAnswered says that the writer does not want the body.
 var errAnswered = errors.New("the request was answered")
 
 func (b *body) Read(p []byte) (int, error) {

@@ -25,11 +25,11 @@ type Polls struct {
 	Held func(delta int)
 }
 
-// headerHold is in a request to the writer: the replica holds it, for at most so long. In the
-// answer it says for how long to, with what the answer is if nothing changes meanwhile.
+// headerHold tells the writer that the replica can hold the request, for at most so long. In the
+// writer's answer it is for how long to hold it; the answer then counts if nothing has changed.
 const headerHold = "Nodehitch-Hold"
 
-// unbounded is for how long a poll may be held of which the writer has not been asked yet.
+// unbounded is what a replica offers before the writer has said for how long to hold a poll.
 const unbounded = time.Hour
 
 // poll is one that is held here.
@@ -39,7 +39,7 @@ type poll struct {
 	header http.Header
 }
 
-// errHeld: the answer is kept.
+// errHeld says that the answer is kept back.
 var errHeld = errors.New("the poll is held")
 
 // key is what wakes the poll, "" if the request is none that can be held here. Whether the
@@ -113,9 +113,9 @@ func keep(answer *http.Response) error {
 	return errHeld
 }
 
-// held is the writer's side: the API waits nowhere for a request that its replica can hold. What
-// has woken the poll at the replica may be a commit whose end this one has not seen yet; nothing
-// would wake the poll again.
+// held is the writer's side: the API does not wait for a request that another replica can hold. A
+// commit may have woken the poll there before this process has seen that it is done; nothing
+// would wake the poll again, so settle waits for it.
 func (l *leads) held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {
 	text := r.Header.Get(headerHold)
 	if text == "" {

@@ -54,8 +54,7 @@ func TestAPollAtADoorEndsWithItsTime(t *testing.T) {
 
 func TestARevocationEndsAPollAtADoor(t *testing.T) {
 	w := newWorld(t, nil)
-	node := w.enroll()
-	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	node, _, held := w.enrollAndHold()
 	ok(t, w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
 	if a := <-held; a.status != http.StatusForbidden || !strings.Contains(a.body, wire.ProblemRevoked) || !strings.Contains(a.body, "by token operator") {
 		t.Errorf("%d %s", a.status, a.body)
@@ -68,8 +67,7 @@ func TestARevocationEndsAPollAtADoor(t *testing.T) {
 // A door sees a commit that the writer itself does not see yet. It is asked only once.
 func TestAPollIsWokenBeforeTheWriterSeesTheChange(t *testing.T) {
 	w := newWorld(t, nil)
-	node := w.enroll()
-	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	_, _, held := w.enrollAndHold()
 	asked := w.asked.Load()
 	w.settle.Lock()
 	w.Hub.Changed(serverID)
@@ -115,9 +113,7 @@ func TestAClientGoesWhileTheWriterIsAsked(t *testing.T) {
 // A door that stops says what the writer has said.
 func TestADoorThatStopsAnswersItsPolls(t *testing.T) {
 	w := newWorld(t, nil)
-	node := w.enroll()
-	known := w.call(node, "GET", "/v1/node/config", "").header.Get("ETag")
-	held := w.hold(t.Context(), node, known)
+	node, known, held := w.enrollAndHold()
 	w.door.forwarder.Drain()
 	if a := <-held; a.status != http.StatusNotModified || a.header.Get("ETag") != known {
 		t.Errorf("%d %v", a.status, a.err)
@@ -130,9 +126,7 @@ func TestADoorThatStopsAnswersItsPolls(t *testing.T) {
 // A door that does not see changes holds nothing: the writer does.
 func TestADoorThatSeesNoChanges(t *testing.T) {
 	w := newWorld(t, nil)
-	node := w.enroll()
-	known := w.call(node, "GET", "/v1/node/config", "").header.Get("ETag")
-	held := w.hold(t.Context(), node, known)
+	node, known, held := w.enrollAndHold()
 	asked := w.asked.Load()
 	w.unseen.Store(true)
 	w.Hub.All()
@@ -156,8 +150,7 @@ func TestADoorThatSeesNoChanges(t *testing.T) {
 // kept.
 func TestADoorThatMayHaveMissedARevocation(t *testing.T) {
 	w := newWorld(t, nil)
-	node := w.enroll()
-	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	_, _, held := w.enrollAndHold()
 	w.unseen.Store(true)
 	ok(t, w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
 	if a := <-held; a.status != http.StatusForbidden {
@@ -168,8 +161,7 @@ func TestADoorThatMayHaveMissedARevocation(t *testing.T) {
 // One that stops then has no answer.
 func TestADoorThatSeesNoChangesStops(t *testing.T) {
 	w := newWorld(t, nil)
-	node := w.enroll()
-	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	_, _, held := w.enrollAndHold()
 	w.unseen.Store(true)
 	w.door.forwarder.Drain()
 	if a := <-held; a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
@@ -180,8 +172,7 @@ func TestADoorThatSeesNoChangesStops(t *testing.T) {
 // A change finds no writer: the poll ends, and nobody is told that nothing has changed.
 func TestAPollIsWokenWithoutAWriter(t *testing.T) {
 	w := newWorld(t, nil)
-	node := w.enroll()
-	held := w.hold(t.Context(), node, w.call(node, "GET", "/v1/node/config", "").header.Get("ETag"))
+	_, _, held := w.enrollAndHold()
 	nobody := ""
 	w.door.writer.Store(&nobody)
 	w.Hub.Changed(serverID)

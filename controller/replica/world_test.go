@@ -311,6 +311,14 @@ func (w *world) enroll() *http.Client {
 	return w.clientWith(&identity, "")
 }
 
+// enrollAndHold is enroll and hold, with the ETag of what the node has.
+func (w *world) enrollAndHold() (node *http.Client, known string, held <-chan answered) {
+	w.t.Helper()
+	node = w.enroll()
+	known = w.call(node, "GET", "/v1/node/config", "").header.Get("ETag")
+	return node, known, w.hold(w.t.Context(), node, known)
+}
+
 // hold starts a poll and returns once it is held; its answer comes on the channel.
 func (w *world) hold(ctx context.Context, node *http.Client, etag string) <-chan answered {
 	w.t.Helper()

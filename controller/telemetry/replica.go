@@ -10,9 +10,9 @@ import (
 type Replica struct {
 	// Writer says that it is the writer.
 	Writer bool
-	// Term is the number of the writer's term, whoever that is; 0 for no writer.
+	// Term is the number of the present writer's term; 0 if there is no writer.
 	Term int64
-	// Live is how many replicas are alive; nil if etcd has not said so for too long.
+	// Live is how many replicas are alive; nil if etcd has not answered for as long as a lease.
 	Live *int
 	// Lag is how long ago etcd confirmed that this door holds all that was committed; nil if it
 	// is none, or etcd never did.

@@ -6,7 +6,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// OfReplica is the tone of a replica. A door that has not said how far it follows may be about to.
+// OfReplica is the tone of a replica. A door that has not told its lag yet is Waiting.
 func OfReplica(r api.Replica) Tone {
 	switch {
 	case r.Message != "":

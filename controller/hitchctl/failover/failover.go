@@ -163,7 +163,7 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// unreachable are the errors of all controllers, of which none could be reached.
+// unreachable has one error for each controller: none could be reached.
 type unreachable []error
 
 func (u unreachable) error() error {
