@@ -230,7 +230,7 @@ func TestAdmission(t *testing.T) {
 		l.writes(c, 0, term, "at first")
 		l.authority.client(ours) // in the same files
 		l.authority.revoke(at.serial)
-		proxy.Break()
+		proxy.Break(t)
 		l.writes(c, 1, term, "with a new certificate")
 		_, err := l.admin.UserAdd(t.Context(), "another", password)
 		l.must(err)

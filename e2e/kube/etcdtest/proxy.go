@@ -23,6 +23,7 @@ type Proxy struct {
 	late  bool
 	until time.Time
 	links map[*link]bool
+	again chan struct{} // closed at the next connection, nil if nobody waits for it
 	done  sync.WaitGroup
 }
 
@@ -87,12 +88,21 @@ func (p *Proxy) Delay() {
 	p.late, p.until = true, time.Now().Add(keep)
 }
 
-// Break closes every connection. New ones can be made.
-func (p *Proxy) Break() {
+// Break closes every connection, and waits until the client has made another: it gives up what
+// it had asked over the old one before it does.
+func (p *Proxy) Break(t testing.TB) {
+	t.Helper()
+	again := make(chan struct{})
 	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.again = again
 	for l := range p.links {
 		l.close()
+	}
+	p.mu.Unlock()
+	select {
+	case <-again:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the client has made no connection to etcd for 30 s after the last one was closed")
 	}
 }
 
@@ -128,6 +138,10 @@ func (p *Proxy) accept() {
 		l := &link{client: client, etcd: etcd}
 		p.mu.Lock()
 		p.links[l] = true
+		if p.again != nil {
+			close(p.again)
+			p.again = nil
+		}
 		p.mu.Unlock()
 		p.done.Go(func() { p.carry(l, ToEtcd, l.etcd, l.client) })
 		p.done.Go(func() { p.carry(l, ToClient, l.client, l.etcd) })
