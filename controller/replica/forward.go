@@ -87,6 +87,9 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength == 0 {
 		connlimit.Working(ctx)
 		defer context.AfterFunc(f.draining, cancel)()
+		if f.draining.Err() != nil {
+			cancel() // AfterFunc does it some time
+		}
 	} else {
 		r.Body = &body{ReadCloser: connlimit.MovingBody(r.Body, control, stall), ctx: ctx, control: control, wanted: wanted}
 		if r.Header.Get("Expect") == "" {
@@ -216,9 +219,14 @@ func (l *leads) forwarded(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx := connlimit.Elsewhere(restored.Context(), func(who string, most int) {
-		w.Header().Set(headerAuthenticated, strconv.Itoa(most)+" "+strconv.Quote(who))
+		h := w.Header()
+		h.Set(headerAuthenticated, strconv.Itoa(most)+" "+strconv.Quote(who))
+		// net/http sends a copy of the headers if it has to leave this one out. Else, if the other
+		// replica goes now, it still reads them when the API writes those of its answer.
+		h.Set("Content-Length", "0")
 		w.WriteHeader(http.StatusEarlyHints)
-		w.Header().Del(headerAuthenticated)
+		h.Del("Content-Length")
+		h.Del(headerAuthenticated)
 	})
 	if ctx, err = l.held(ctx, w, restored); err != nil {
 		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))

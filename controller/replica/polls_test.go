@@ -2,6 +2,7 @@ package replica_test
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -190,5 +191,23 @@ func TestACallerHoldsNoPoll(t *testing.T) {
 	held := w.holdFor(t.Context(), node, known, "?wait=100ms", "Nodehitch-Hold: 1h") // at the writer
 	if a := <-held; a.status != http.StatusNotModified || a.header.Get("Nodehitch-Hold") != "" {
 		t.Errorf("%d %v", a.status, a.header)
+	}
+}
+
+// A body can be sent on only once, and a door asks several times: the writer holds such a poll.
+func TestAPollWithABodyIsHeldAtTheWriter(t *testing.T) {
+	w := newWorld(t, nil)
+	node := w.enroll()
+	known := w.call(node, "GET", "/v1/node/config", "").header.Get("ETag")
+	asked := w.asked.Load()
+	out := make(chan answered, 1)
+	go func() {
+		ofUnknownLength := struct{ io.Reader }{strings.NewReader("{}")}
+		out <- do(t.Context(), node, "GET", w.door.url+"/v1/node/config", ofUnknownLength, "If-None-Match: "+known)
+	}()
+	eventually(t, "the poll is held", func() bool { return w.Hub.Waiting() > 0 })
+	ok(t, w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, "10.10.0.0/24", "10.20.0.0/24", 1)), http.StatusOK, nil)
+	if a := <-out; a.status != http.StatusOK || !strings.Contains(a.body, "10.20.0.0/24") || w.asked.Load() != asked+1 {
+		t.Errorf("%d %v, and the writer was asked %d times", a.status, a.err, w.asked.Load()-asked)
 	}
 }

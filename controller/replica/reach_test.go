@@ -74,5 +74,8 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 
 	writer.Store(&site.url)
 	site.stop(t)
-	ends(until(reach.Lost))
+	lost = until(reach.Lost)
+	next(lost)
+	next(lost) // the first question may have gone to a connection that died while the process was frozen
+	ends(lost)
 }
