@@ -144,7 +144,7 @@ func (t *Transport) round(r *http.Request) (*http.Response, error) {
 	if waiting != nil {
 		return waiting, nil
 	}
-	return nil, failures.error()
+	return nil, failures
 }
 
 func (t *Transport) tell(ctx context.Context, text string) {
@@ -165,13 +165,6 @@ func (t *Transport) CloseIdleConnections() {
 
 // unreachable has one error for each controller: none could be reached.
 type unreachable []error
-
-func (u unreachable) error() error {
-	if len(u) == 1 {
-		return u[0]
-	}
-	return u
-}
 
 // Error has a line for each.
 func (u unreachable) Error() string {
