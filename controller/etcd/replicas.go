@@ -87,6 +87,8 @@ type Member struct {
 	live []Replica
 	// asked is when etcd was asked for live.
 	asked time.Time
+	// why is why live is not known anew, nil if it is.
+	why error
 }
 
 // Join makes this process the replica of that id. If etcd knows one already, it waits for as
@@ -179,6 +181,7 @@ func (m *Member) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.client.o.TTL / 10)
 	defer tick.Stop()
 	defer func() { m.client.revoke(ctx, m.lease) }() // that of the end
+	said := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -189,9 +192,18 @@ func (m *Member) Run(ctx context.Context) error {
 		if errors.Is(err, ErrSameID) {
 			return err
 		}
-		if err = errors.Join(err, m.refresh(ctx)); err != nil && ctx.Err() == nil {
+		err = errors.Join(err, m.refresh(ctx))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
 			m.client.o.Log.Debug("the replicas that are alive are not known anew", "error", err)
 		}
+		_, unknown := m.Known()
+		if unknown != nil && !said {
+			m.client.o.Log.Warn("nobody knows which replicas are alive", "because", unknown)
+		}
+		said = unknown != nil
 	}
 }
 
@@ -216,13 +228,12 @@ func (m *Member) renew(ctx context.Context) error {
 func (m *Member) refresh(ctx context.Context) error {
 	asked := time.Now()
 	live, err := m.client.Replicas(ctx)
-	if err != nil {
-		return err
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.live, m.asked = live, asked
-	return nil
+	if m.why = err; err == nil {
+		m.live, m.asked = live, asked
+	}
+	return err
 }
 
 // Known is Live while no replica of it can have been gone for much longer than its lease. Else its
@@ -231,7 +242,11 @@ func (m *Member) Known() ([]Replica, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if silent := time.Since(m.asked); silent >= m.client.o.TTL {
-		return nil, api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("etcd has not answered for %s, so nobody knows which replicas are alive: try again", silent.Truncate(time.Second)))
+		detail := fmt.Sprintf("etcd has not said for %s which replicas are alive: try again", silent.Truncate(time.Second))
+		if m.why != nil {
+			detail += fmt.Sprintf(" (%v)", m.why)
+		}
+		return nil, api.NewProblem(api.ProblemUnavailable, detail)
 	}
 	return slices.Clone(m.live), nil
 }

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -119,6 +120,47 @@ func TestWhoIsKnownToBeAlive(t *testing.T) {
 	})
 	if !strings.Contains(err.Error(), "which replicas are alive") || idsOf(m.Live()) != "a" {
 		t.Errorf("%v; %s", err, idsOf(m.Live()))
+	}
+}
+
+// lines are what was logged.
+type lines chan string
+
+// Write adds one.
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// What no replica has written hides who is alive. The answer and the log name it.
+func TestAKeyThatNoReplicaHasWritten(t *testing.T) {
+	endpoints := etcdtest.Open(t, 1).Endpoints()
+	logged := make(lines, 100)
+	m, _, stop := join(t, connect(t, endpoints, func(o *etcd.Options) {
+		o.TTL, o.Log = 2*time.Second, slog.New(slog.NewTextHandler(logged, nil))
+	}), replicaOf("a"))
+	other := raw(t, endpoints)
+	_, err := other.Put(t.Context(), prefix+"/replicas/x", "y")
+	must(t, err)
+	loopback.Until(t, "nobody is known to be alive", func() bool {
+		_, err = m.Known()
+		return err != nil
+	})
+	if !strings.Contains(err.Error(), prefix+`/replicas/x in etcd is "y"; expected what a replica with this id says of itself: delete the key`) {
+		t.Error(err)
+	}
+	if line := <-logged; !strings.Contains(line, "level=WARN") || !strings.Contains(line, prefix+"/replicas/x in etcd") {
+		t.Error(line)
+	}
+	_, err = other.Delete(t.Context(), prefix+"/replicas/x")
+	must(t, err)
+	loopback.Until(t, "they are known again", func() bool {
+		_, err = m.Known()
+		return err == nil
+	})
+	stop()
+	if len(logged) > 0 {
+		t.Errorf("it has logged more: %s", <-logged)
 	}
 }
 
