@@ -87,7 +87,7 @@ type Member struct {
 	live []Replica
 	// asked is when etcd was asked for live.
 	asked time.Time
-	// why is why live is not known anew, nil if it is.
+	// why is the error of the last question, nil if etcd has answered it.
 	why error
 }
 
@@ -181,7 +181,7 @@ func (m *Member) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.client.o.TTL / 10)
 	defer tick.Stop()
 	defer func() { m.client.revoke(ctx, m.lease) }() // that of the end
-	said := false
+	warned := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -197,13 +197,13 @@ func (m *Member) Run(ctx context.Context) error {
 			return nil
 		}
 		if err != nil {
-			m.client.o.Log.Debug("the replicas that are alive are not known anew", "error", err)
+			m.client.o.Log.Debug("etcd does not list the live replicas", "error", err)
 		}
 		_, unknown := m.Known()
-		if unknown != nil && !said {
-			m.client.o.Log.Warn("nobody knows which replicas are alive", "because", unknown)
+		if unknown != nil && !warned {
+			m.client.o.Log.Warn("the list of live replicas is out of date", "because", unknown)
 		}
-		said = unknown != nil
+		warned = unknown != nil
 	}
 }
 
@@ -242,7 +242,7 @@ func (m *Member) Known() ([]Replica, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if silent := time.Since(m.asked); silent >= m.client.o.TTL {
-		detail := fmt.Sprintf("etcd has not said for %s which replicas are alive: try again", silent.Truncate(time.Second))
+		detail := fmt.Sprintf("this controller does not know which replicas are alive: the last list from etcd is %s old, so try again", silent.Truncate(time.Second))
 		if m.why != nil {
 			detail += fmt.Sprintf(" (%v)", m.why)
 		}

@@ -132,7 +132,8 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What no replica has written hides who is alive. The answer and the log name it.
+// A key that is no replica's makes the list of live replicas unreadable. The error and the log
+// name the key.
 func TestAKeyThatNoReplicaHasWritten(t *testing.T) {
 	endpoints := etcdtest.Open(t, 1).Endpoints()
 	logged := make(lines, 100)

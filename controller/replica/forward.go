@@ -88,7 +88,7 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		connlimit.Working(ctx)
 		defer context.AfterFunc(f.draining, cancel)()
 		if f.draining.Err() != nil {
-			cancel() // AfterFunc does it some time
+			cancel() // AfterFunc calls it in another goroutine, maybe after the request has left
 		}
 	} else {
 		r.Body = &body{ReadCloser: connlimit.MovingBody(r.Body, control, stall), ctx: ctx, control: control, wanted: wanted}
@@ -221,8 +221,8 @@ func (l *leads) forwarded(w http.ResponseWriter, r *http.Request) {
 	ctx := connlimit.Elsewhere(restored.Context(), func(who string, most int) {
 		h := w.Header()
 		h.Set(headerAuthenticated, strconv.Itoa(most)+" "+strconv.Quote(who))
-		// net/http sends a copy of the headers if it has to leave this one out. Else, if the other
-		// replica goes now, it still reads them when the API writes those of its answer.
+		// Only if there is a Content-Length does net/http copy the headers. Without a copy, it may
+		// read them while the API sets those of its answer, if the other replica ends the request now.
 		h.Set("Content-Length", "0")
 		w.WriteHeader(http.StatusEarlyHints)
 		h.Del("Content-Length")

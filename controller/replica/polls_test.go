@@ -194,7 +194,7 @@ func TestACallerHoldsNoPoll(t *testing.T) {
 	}
 }
 
-// A body can be sent on only once, and a door asks several times: the writer holds such a poll.
+// A door may ask the writer several times, but it can send a body only once.
 func TestAPollWithABodyIsHeldAtTheWriter(t *testing.T) {
 	w := newWorld(t, nil)
 	node := w.enroll()

@@ -88,8 +88,8 @@ func (p *Proxy) Delay() {
 	p.late, p.until = true, time.Now().Add(keep)
 }
 
-// Break closes every connection, and waits until the client has made another: it gives up what
-// it had asked over the old one before it does.
+// Break closes every connection, and waits until the client has made a new one. By then the
+// client has given up its requests on the old ones.
 func (p *Proxy) Break(t testing.TB) {
 	t.Helper()
 	again := make(chan struct{})
