@@ -3,6 +3,7 @@ package hot
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -13,8 +14,11 @@ import (
 type nodeParameters struct {
 	ControllerURLs  []string `json:"nodehitch_controller_urls"`
 	RootCertificate string   `json:"nodehitch_root_certificate"`
-	Pin             string   `json:"nodehitch_pin"`
-	JoinToken       string   `json:"nodehitch_join_token"`
+	// CertificateLines are only for Tacker, whose UserData fills what the base HOT has: one of
+	// the v2 API, or an old one of the v1 API, has RootCertificate.
+	CertificateLines []string `json:"nodehitch_root_certificate_lines,omitempty"`
+	Pin              string   `json:"nodehitch_pin"`
+	JoinToken        string   `json:"nodehitch_join_token"`
 }
 
 const environmentHead = `# What makes the servers of a stack nodes of one VNF instance: for
@@ -26,7 +30,7 @@ func check(p cloudinit.Params) (nodeParameters, error) {
 	if err != nil {
 		return nodeParameters{}, fmt.Errorf("rendering the parameters: %w", err)
 	}
-	return nodeParameters{p.ControllerURLs, string(p.RootPEM), p.Pin, p.JoinToken}, nil
+	return nodeParameters{ControllerURLs: p.ControllerURLs, RootCertificate: string(p.RootPEM), Pin: p.Pin, JoinToken: p.JoinToken}, nil
 }
 
 // Environment is an environment file for Heat with the parameters that make servers
@@ -51,9 +55,13 @@ func AdditionalParams(p cloudinit.Params) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	values.CertificateLines = lines(values.RootCertificate)
 	text, err := json.MarshalIndent(values, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("rendering the parameters: %w", err)
 	}
 	return append(text, '\n'), nil
 }
+
+// lines are those of a text that ends with a line break, without it.
+func lines(text string) []string { return strings.Split(strings.TrimSuffix(text, "\n"), "\n") }

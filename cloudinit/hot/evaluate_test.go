@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"mime/multipart"
 	"net/textproto"
 	"strings"
@@ -13,27 +14,43 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// evaluator evaluates the agent's template like Heat, as far as the user_data needs it.
-// e2e/stacks tests that a real Heat gives the same.
+// evaluator evaluates a template like Heat, as far as the user_data needs it. e2e/stacks
+// tests that a real Heat gives the same.
 type evaluator struct {
 	*hotTemplate
 	t          *testing.T
 	parameters map[string]any
 }
 
-// userData is the template's output for these parameters, and the boundary between
-// its parts.
-func userData(t *testing.T, parameters map[string]any) (header, text string) {
+func evaluate(t *testing.T, text string, parameters map[string]any) *evaluator {
 	t.Helper()
-	e := &evaluator{hotTemplate: parse(t, Files()[Agent]), t: t, parameters: parameters}
+	e := &evaluator{hotTemplate: parse(t, text), t: t, parameters: maps.Clone(parameters)}
 	for name, p := range e.Parameters {
 		if _, given := parameters[name]; !given {
 			e.parameters[name] = p["default"]
 		}
 	}
+	return e
+}
+
+// userData is the agent template's output for these parameters, and the boundary between
+// its parts.
+func userData(t *testing.T, parameters map[string]any) (header, text string) {
+	t.Helper()
+	e := evaluate(t, Files()[Agent], parameters)
+	header, text, _ = strings.Cut(e.multipart(e.Resources["user_data"]), "\n\n")
+	return header + "\n\n", text
+}
+
+// multipart is the text of an OS::Heat::MultipartMime.
+func (e *evaluator) multipart(r *resource) string {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
-	parts, _ := e.value(e.Resources["user_data"].Properties["parts"]).([]any)
+	if err := w.SetBoundary("===============1=="); err != nil {
+		e.t.Fatal(err)
+	}
+	fmt.Fprintf(&b, "Content-Type: multipart/mixed; boundary=%q\nMIME-Version: 1.0\n\n", w.Boundary())
+	parts, _ := e.value(r.Properties["parts"]).([]any)
 	for _, p := range parts {
 		part := p.(map[string]any)
 		kind := "plain"
@@ -44,15 +61,14 @@ func userData(t *testing.T, parameters map[string]any) (header, text string) {
 		piece, err := w.CreatePart(textproto.MIMEHeader{"Content-Type": {"text/" + kind + "; charset=utf-8"},
 			"MIME-Version": {"1.0"}, "Content-Transfer-Encoding": {encoding}})
 		if err != nil {
-			t.Fatal(err)
+			e.t.Fatal(err)
 		}
 		fmt.Fprint(piece, content)
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		e.t.Fatal(err)
 	}
-	header = "Content-Type: multipart/mixed; boundary=\"" + w.Boundary() + "\"\nMIME-Version: 1.0\n\n"
-	return header, b.String()
+	return b.String()
 }
 
 // encode is a part as Heat sends it: what is not ASCII as base64.
@@ -66,8 +82,7 @@ func encode(text string) (encoding, content string) {
 // ours is the part that makes a server a node.
 func ours(t *testing.T, parameters map[string]any) string {
 	t.Helper()
-	e := &evaluator{hotTemplate: parse(t, Files()[Agent]), t: t, parameters: parameters}
-	text, _ := e.function("get_resource", "cloud_config")
+	text, _ := evaluate(t, Files()[Agent], parameters).function("get_resource", "cloud_config")
 	return text.(string)
 }
 
@@ -101,8 +116,14 @@ func (e *evaluator) function(name string, argument any) (result any, is bool) {
 	switch name {
 	case "get_param":
 		return e.parameters[argument.(string)], true
+	case "get_attr":
+		return e.attribute(argument.([]any)), true
 	case "get_resource": // of a software config: Heat puts its text where its id stands
-		config, err := yaml.Marshal(e.value(e.Resources[argument.(string)].Properties["cloud_config"]))
+		r := e.Resources[argument.(string)]
+		if r.Type == "OS::Heat::MultipartMime" { // Nova gets it
+			return "the id of " + e.multipart(r), true
+		}
+		config, err := yaml.Marshal(e.value(r.Properties["cloud_config"]))
 		if err != nil {
 			e.t.Fatal(err)
 		}
@@ -124,6 +145,14 @@ func (e *evaluator) function(name string, argument any) (result any, is bool) {
 			all = append(all, each.([]any)...)
 		}
 		return all, true
+	case "list_join":
+		var all []string
+		for _, list := range e.value(argument).([]any)[1:] {
+			for _, each := range list.([]any) {
+				all = append(all, each.(string))
+			}
+		}
+		return strings.Join(all, argument.([]any)[0].(string)), true
 	case "map_merge":
 		merged := map[string]any{}
 		for _, each := range e.value(argument).([]any) {
@@ -136,6 +165,20 @@ func (e *evaluator) function(name string, argument any) (result any, is bool) {
 		return e.replace(e.value(argument).(map[string]any)), true
 	}
 	return nil, false
+}
+
+// attribute is one of a nested template, the text of a software config, or its own name.
+func (e *evaluator) attribute(path []any) any {
+	r := e.Resources[path[0].(string)]
+	if nested, there := Files()[r.Type]; there {
+		given := e.value(r.Properties).(map[string]any)
+		inner := evaluate(e.t, nested, given)
+		return inner.value(inner.Outputs[path[1].(string)]["value"])
+	}
+	if r.Type == "OS::Heat::MultipartMime" {
+		return e.multipart(r)
+	}
+	return fmt.Sprint(path...)
 }
 
 // replace puts a string as it is and all else as JSON.

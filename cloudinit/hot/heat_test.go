@@ -25,12 +25,13 @@ func TestHeatsEngineAcceptsThem(t *testing.T) {
 	}
 	var all []map[string]any
 	for _, flavour := range Flavours {
-		for _, wait := range []bool{false, true} {
-			parameters := map[string]any{"nfv": nfv(t, flavour), "nodehitch_wait_for_nodes": wait}
-			if err := json.Unmarshal(additional, &parameters); err != nil {
-				t.Fatal(err)
+		top, nested := BaseHOT(flavour, V1)
+		for text, files := range map[string]map[string]string{Files()[flavour+".yaml"]: Files(), top: nested} {
+			for _, wait := range []bool{false, true} {
+				parameters := taken(t, text, additional)
+				parameters["nodehitch_wait_for_nodes"] = wait
+				all = append(all, map[string]any{"template": text, "files": files, "parameters": parameters})
 			}
-			all = append(all, map[string]any{"template": Files()[flavour+".yaml"], "files": Files(), "parameters": parameters})
 		}
 	}
 	given, err := json.Marshal(all)
@@ -47,9 +48,9 @@ func TestHeatsEngineAcceptsThem(t *testing.T) {
 	}
 }
 
-// nfv is what Tacker's UserData fills in for a flavour.
-func nfv(t *testing.T, flavour string) map[string]any {
-	vdus, cps := tackerFinds(parse(t, Files()[flavour+".yaml"]))
+// nfv is what Tacker's UserData fills in for a template.
+func nfv(h *hotTemplate) map[string]any {
+	vdus, cps := tackerFinds(h)
 	vdu, cp := map[string]any{}, map[string]any{}
 	for _, name := range vdus {
 		vdu[name] = map[string]any{"flavor": "m1.small", "image": "ubuntu"}

@@ -24,6 +24,9 @@ const (
 func BaseHOT(template string, api API) (top string, nested map[string]string) {
 	all := Files()
 	top, nested = all[template+".yaml"], map[string]string{}
+	if api == V1 {
+		top = flat(top, all[Agent])
+	}
 	for name, text := range all {
 		if strings.Contains(top, "type: "+name+"\n") {
 			nested[name] = text
@@ -60,11 +63,12 @@ func WithController(top string, p cloudinit.Params) (string, error) {
 		return "", fmt.Errorf("rendering the parameters: %w", err)
 	}
 	for name, value := range map[string]string{
-		"nodehitch_controller_urls":  strconv.Quote(strings.Join(p.ControllerURLs, ",")),
-		"nodehitch_root_certificate": strconv.Quote(string(p.RootPEM)),
-		"nodehitch_pin":              strconv.Quote(p.Pin),
-	} {
-		top = strings.Replace(top, "\n  "+name+":\n", "\n  "+name+":\n    default: "+value+"\n", 1)
+		"nodehitch_controller_urls":        strings.Join(p.ControllerURLs, ","),
+		"nodehitch_root_certificate":       string(p.RootPEM),
+		"nodehitch_root_certificate_lines": strings.Join(lines(string(p.RootPEM)), ","),
+		"nodehitch_pin":                    p.Pin,
+	} { // of the two forms of the certificate a base HOT has one
+		top = strings.Replace(top, "\n  "+name+":\n", "\n  "+name+":\n    default: "+strconv.Quote(value)+"\n", 1)
 	}
 	return top, nil
 }

@@ -48,9 +48,12 @@ func TestTackerFillsInNFV(t *testing.T) {
 		"complex": {cluster, network}, "complex-storage": {storage, storageNetwork},
 		"registry": {{"PrivateRegistryVDU"}, {"CP1"}},
 	} {
-		vdus, cps := tackerFinds(parse(t, Files()[flavour+".yaml"]))
-		if diff := cmp.Diff(want, [2][]string{vdus, cps}); diff != "" {
-			t.Errorf("%s: %s", flavour, diff)
+		top, _ := BaseHOT(flavour, V1)
+		for kind, text := range map[string]string{"plain": Files()[flavour+".yaml"], "v1": top} {
+			vdus, cps := tackerFinds(parse(t, text))
+			if diff := cmp.Diff(want, [2][]string{vdus, cps}); diff != "" {
+				t.Errorf("%s, %s: %s", flavour, kind, diff)
+			}
 		}
 	}
 }
@@ -127,6 +130,7 @@ func TestBaseHOTOfTheSecondAPI(t *testing.T) {
 	for _, flavour := range Flavours {
 		first, nested := BaseHOT(flavour, V1)
 		second, same := BaseHOT(flavour, V2)
+		nested[Agent] = Files()[Agent] // of a v1 base HOT the agent's resources are a part
 		if diff := cmp.Diff(nested, same); diff != "" {
 			t.Errorf("%s: other templates are nested: %s", flavour, diff)
 		}
@@ -165,18 +169,31 @@ func TestBaseHOTOfTheSecondAPI(t *testing.T) {
 }
 
 func TestWithController(t *testing.T) {
-	top, _ := BaseHOT("simple", V1)
 	p := params(t)
-	with, err := WithController(top, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := parse(t, with).Parameters
-	for name, want := range map[string]any{"nodehitch_controller_urls": strings.Join(urls, ","), "nodehitch_root_certificate": rootPEM(t), "nodehitch_pin": p.Pin, "nodehitch_join_token": nil} {
-		if got[name]["default"] != want {
-			t.Errorf("%s has the default %v, want %v", name, got[name]["default"], want)
+	for api, root := range map[API][2]string{
+		V1: {"nodehitch_root_certificate_lines", strings.ReplaceAll(strings.TrimSuffix(rootPEM(t), "\n"), "\n", ",")},
+		V2: {"nodehitch_root_certificate", rootPEM(t)},
+	} {
+		top, _ := BaseHOT("simple", api)
+		with, err := WithController(top, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]any{}
+		for name, declared := range parse(t, with).Parameters {
+			if strings.HasPrefix(name, "nodehitch_") {
+				got[name] = declared["default"]
+			}
+		}
+		want := map[string]any{
+			"nodehitch_controller_urls": strings.Join(urls, ","), root[0]: root[1], "nodehitch_pin": p.Pin, "nodehitch_join_token": nil,
+			"nodehitch_cluster_script": "", "nodehitch_wait_for_nodes": false, "nodehitch_wait_timeout": 1800.0,
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", api, diff)
 		}
 	}
+	top, _ := BaseHOT("simple", V1)
 	p.Pin, p.ControllerURLs = "", nil
 	if _, err := WithController(top, p); err == nil || !strings.Contains(err.Error(), "pin: ") || !strings.Contains(err.Error(), "controller URLs: ") {
 		t.Errorf("got %v", err)

@@ -191,18 +191,6 @@ func TestValuesAreEscaped(t *testing.T) {
 	}
 }
 
-// Tacker's first API keeps parameters as the text of a Python dict and reads that as
-// YAML when it heals, so line breaks come back as a backslash and an n.
-func TestARootCertificateAsTackerStoresIt(t *testing.T) {
-	p := parameters(t, "")
-	p["root_certificate"] = strings.ReplaceAll(rootPEM(t), "\n", `\n`)
-	header, text := userData(t, p)
-	got := agentYAML(t, consume(t, header+text).file("/etc/nodehitch/agent.yaml"))
-	if diff := cmp.Diff(rootPEM(t), got["rootCertificate"]); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestTheWaitConditionURLHasItsPlace(t *testing.T) {
 	p := parameters(t, "")
 	p["nodehitch_wait_for_nodes"] = true

@@ -20,10 +20,14 @@ import (
 // templates are the Heat templates' parameters, resources and outputs, and where a VNF
 // package of Tacker has them.
 func templates(context.Context, *source) (list []string, err error) {
-	for file := range hot.TackerFiles() {
+	all := hot.Files()
+	for file, text := range hot.TackerFiles() {
 		list = append(list, file)
+		if !strings.Contains(file, "/nested/") { // those are the same
+			all[file] = text
+		}
 	}
-	for file, text := range hot.Files() {
+	for file, text := range all {
 		var t struct {
 			Parameters map[string]any // in an environment file the values
 			Resources  map[string]struct{ Type string }

@@ -16,7 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-var joinParameters = []string{"nodehitch_controller_urls", "nodehitch_root_certificate", "nodehitch_pin", "nodehitch_join_token"}
+var joinParameters = []string{"nodehitch_controller_urls", "nodehitch_root_certificate", "nodehitch_root_certificate_lines", "nodehitch_pin", "nodehitch_join_token"}
 
 // TestLife takes one VNF through every hook of the v1 API.
 func TestLife(t *testing.T) {
@@ -37,12 +37,16 @@ func TestLife(t *testing.T) {
 		t.Errorf("the join parameters are in the controller's additionalParams: %s", i.AdditionalParams)
 	}
 	trust := w.Trust()
-	want := []any{trust.Urls[0], trust.RootCertificate, trust.Pin, w.JoinToken(v.id)}
+	want := []any{strings.Join(trust.Urls, "\n") + "\n", trust.RootCertificate, trust.RootCertificate, trust.Pin, w.JoinToken(v.id)}
 	again, _ := v.retried()["additionalParams"].(object)
 	for n, name := range joinParameters {
 		for where, got := range map[string]any{"the request": o.Request[name], "a retry's request": again[name]} {
 			if list, ok := got.([]any); ok {
-				got = list[0]
+				text := ""
+				for _, line := range list {
+					text += line.(string) + "\n"
+				}
+				got = text
 			}
 			if got != want[n] {
 				t.Errorf("%s has %s %v, want %v", where, name, got, want[n])

@@ -181,7 +181,7 @@ func TestContents(t *testing.T) {
 			t.Errorf("Entry-Definitions is %q", meta.Head["Entry-Definitions"])
 		}
 		driver := map[hot.API]string{hot.V1: "Scripts/nodehitch_mgmt.py", hot.V2: "Definitions/nodehitch_script.py"}[api]
-		for _, name := range []string{driver, "UserData/__init__.py", "UserData/k8s_cluster_user_data.py", "BaseHOT/simple/simple.yaml", "BaseHOT/simple/nested/nodehitch-agent.yaml"} {
+		for _, name := range []string{driver, "UserData/__init__.py", "UserData/k8s_cluster_user_data.py", "BaseHOT/simple/simple.yaml"} {
 			if _, there := files[name]; !there {
 				t.Errorf("it has no %s", name)
 			}

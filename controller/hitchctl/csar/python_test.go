@@ -186,6 +186,10 @@ func TestHeatTakesTheBaseHOT(t *testing.T) {
 			} else {
 				parameters["nodehitch_controller_urls"] = controller.ControllerURLs
 				parameters["nodehitch_root_certificate"] = string(controller.RootPEM)
+				if api == hot.V1 {
+					delete(parameters, "nodehitch_root_certificate")
+					parameters["nodehitch_root_certificate_lines"] = strings.Split(strings.TrimSpace(string(controller.RootPEM)), "\n")
+				}
 				parameters["nodehitch_pin"] = controller.Pin
 			}
 			files := unpacked(t, written(t, o, ""))

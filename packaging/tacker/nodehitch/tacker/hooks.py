@@ -17,9 +17,10 @@ LOG = logging.getLogger(__name__)
 
 CONTROLLER_URLS = "nodehitch_controller_urls"
 ROOT_CERTIFICATE = "nodehitch_root_certificate"
+CERTIFICATE_LINES = "nodehitch_root_certificate_lines"
 PIN = "nodehitch_pin"
 JOIN_TOKEN = "nodehitch_join_token"
-JOIN_PARAMETERS = (CONTROLLER_URLS, ROOT_CERTIFICATE, PIN, JOIN_TOKEN)
+JOIN_PARAMETERS = (CONTROLLER_URLS, ROOT_CERTIFICATE, CERTIFICATE_LINES, PIN, JOIN_TOKEN)
 
 
 class Hook:
@@ -101,7 +102,8 @@ class Hook:
     def join_parameters(self) -> client.Object:
         """The parameters of the base HOT by which new servers reach and trust the controller."""
         trust = self._patiently(self._controller.trust)
-        return {CONTROLLER_URLS: trust["urls"], ROOT_CERTIFICATE: trust["rootCertificate"], PIN: trust["pin"],
+        return {CONTROLLER_URLS: trust["urls"], ROOT_CERTIFICATE: trust["rootCertificate"],
+                CERTIFICATE_LINES: trust["rootCertificate"].splitlines(), PIN: trust["pin"],
                 JOIN_TOKEN: self._patiently(lambda: self._controller.join_token(self._instance))}
 
     def vim(self) -> Optional[Tuple[str, client.Object]]:
