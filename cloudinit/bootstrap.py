@@ -30,13 +30,19 @@ class Refused(Exception):
 
 def trust(root, pin):
     """TLS 1.3 with servers that have a certificate of this root, checked by name."""
-    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(root)).hexdigest()
+    try:
+        der = ssl.PEM_cert_to_DER_cert(root.strip())
+    except ValueError as e:
+        sys.exit("the root certificate is no certificate as PEM: %s" % e)
+    if "".join(ssl.DER_cert_to_PEM_cert(der).split()) != "".join(root.split()):
+        sys.exit("the root certificate is followed by something: expected it alone")
+    digest = hashlib.sha256(der).hexdigest()
     if "sha256:" + digest != pin:
         sys.exit("the root certificate is sha256:%s, but the pin is %s: this "
                  "user_data was altered or is inconsistent" % (digest, pin))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=root)
+    context.load_verify_locations(cadata=der)  # what was hashed, and no more
     assert context.check_hostname and context.verify_mode == ssl.CERT_REQUIRED
     return context
 

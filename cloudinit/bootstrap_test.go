@@ -100,6 +100,10 @@ func TestOnlyThePinnedControllerIsTrusted(t *testing.T) {
 			}
 			return s, nil
 		}, "expected https://"},
+		"another root behind the pinned one":       behindThePinned("", "\n"),
+		"another root right behind the pinned one": behindThePinned("", ""),
+		"another root before the pinned one":       behindThePinned("another first", "\n"),
+		"another root in other words":              behindThePinned("TRUSTED ", "\n"),
 		"a root that is not the pinned one": {func(t *testing.T) (*scene, []string) {
 			s := newScene(t, giveAgent(t))
 			s.alter = func(c map[string]any) { c["pin"] = "sha256:" + strings.Repeat("0", 64) }
@@ -121,6 +125,35 @@ func TestOnlyThePinnedControllerIsTrusted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// behindThePinned is a configuration with two roots, of which the pin names one and the server
+// has the other one.
+func behindThePinned(how, between string) struct {
+	scene func(*testing.T) (*scene, []string)
+	want  string
+} {
+	return struct {
+		scene func(*testing.T) (*scene, []string)
+		want  string
+	}{func(t *testing.T) (*scene, []string) {
+		s := newScene(t, giveAgent(t))
+		pinned := testca.Root(t, "root")
+		for len(pinned.Cert.Raw)%3 == 0 { // a lenient decoder of base64 ends at the padding of the first one
+			pinned = testca.Root(t, "root")
+		}
+		first, second := string(pinned.PEM()), string(s.params.RootPEM)
+		switch how {
+		case "another first":
+			first, second = second, first
+		default:
+			second = strings.ReplaceAll(second, " CERTIFICATE", " "+how+"CERTIFICATE")
+		}
+		s.alter = func(c map[string]any) {
+			c["rootCertificate"], c["pin"] = strings.TrimSpace(first)+between+second, client.Pin(pinned.Cert)
+		}
+		return s, nil
+	}, "the root certificate is "}
 }
 
 func TestAnswersThatAreNotAnAgent(t *testing.T) {

@@ -167,7 +167,7 @@ func TestTheCloudIsBusy(t *testing.T) {
 
 // TestSettings shows what Tacker shows if tacker.conf is wrong.
 func TestSettings(t *testing.T) {
-	results.Begin(t, suite, "settings", "each fault of tacker.conf is named, and a token that others can read, a wrong pin and a foreign certificate are refused")
+	results.Begin(t, suite, "settings", "each fault of tacker.conf is named, and a token of another user or that others can read, a wrong pin, a foreign certificate and one behind the pinned one are refused")
 	w := newWorld(t)
 	v := w.newVNF()
 	v.begin("INSTANTIATE", v.body)
@@ -185,6 +185,24 @@ func TestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	raises(map[string]string{"root_certificate": w.path("foreign.pem"), "pin": client.Pin(foreign.Cert)}, "no controller answered", "certificate verify failed")
+	// The pin is that of the first certificate, and the controller's own is behind it.
+	own, err := os.ReadFile(w.path("root.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"two.pem": string(foreign.PEM()) + string(own), "joined.pem": strings.TrimSpace(string(foreign.PEM())) + string(own)} {
+		if err := os.WriteFile(w.path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		raises(map[string]string{"root_certificate": w.path(name), "pin": client.Pin(foreign.Cert)}, "expected the root alone")
+	}
+	if err := os.Chown(w.path("token"), 65534, 0); err != nil {
+		t.Fatal(err)
+	}
+	raises(nil, "belongs to user 65534")
+	if err := os.Chown(w.path("token"), os.Geteuid(), 0); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.Chmod(w.path("token"), 0o640); err != nil {
 		t.Fatal(err)
 	}

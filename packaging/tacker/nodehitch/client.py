@@ -269,14 +269,17 @@ def patiently(end: float, call: Callable[[], T]) -> T:
 def trust_only(root_certificate: str, pin: str) -> ssl.SSLContext:
     """TLS 1.3 with servers that have a certificate of this root, checked by name."""
     try:
-        found = "sha256:" + hashlib.sha256(ssl.PEM_cert_to_DER_cert(root_certificate.strip())).hexdigest()
+        der = ssl.PEM_cert_to_DER_cert(root_certificate.strip())
     except ValueError as error:
         raise Error("root certificate: expected one certificate as PEM: %s" % error) from None
+    if "".join(ssl.DER_cert_to_PEM_cert(der).split()) != "".join(root_certificate.split()):
+        raise Error("root certificate: found more than one certificate as PEM; expected the root alone")
+    found = "sha256:" + hashlib.sha256(der).hexdigest()
     if found != pin:
         raise Error("root certificate: is %s, but the pin is %s; one of the two belongs to another controller" % (found, pin))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=root_certificate)
+    context.load_verify_locations(cadata=der)  # what was hashed, and no more
     return context
 
 
@@ -284,10 +287,13 @@ def read_token(path: str) -> str:
     """The token in a file that nobody but its owner can read."""
     try:
         with open(path, encoding="ascii") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            found = os.fstat(file.fileno())
+            mode = stat.S_IMODE(found.st_mode)
             token = file.read().strip()
     except (OSError, ValueError) as error:
         raise Error("token file: %s" % error) from None
+    if found.st_uid not in (0, os.geteuid()):
+        raise Error("token file %s: belongs to user %d, who can use the token and give another; expected user %d or root" % (path, found.st_uid, os.geteuid()))
     if mode & 0o077:
         raise Error("token file %s: has mode %04o, so that others than its owner can use the token; expected 0600: chmod 600 %s" % (path, mode, path))
     if not re.match(r"[!-~]+$", token):
