@@ -14,10 +14,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/durable"
 	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 	"github.com/nodehitch/nodehitch/shared/strict"
@@ -99,7 +99,7 @@ func read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != 0 {
+	if durable.Owner(info) != 0 {
 		return nil, fmt.Errorf("%s: does not belong to root, so another user may have changed which controller is trusted: check what is in it, then chown root it", path)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {

@@ -77,7 +77,7 @@ func TestDamagedFileMendsItself(t *testing.T) {
 		"a renewed one of garbage":    {"identity-next.pem", []byte("x"), false},
 		"an empty renewed one":        {"identity-next.pem", []byte{}, false},
 		"a key of garbage":            {"key-next.pem", []byte("x"), false},
-		"a file that is not finished": {".identity.pem.new", []byte("x"), false},
+		"a file that is not finished": {".identity.pem.17.new", []byte("x"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctl, n := ran(t)

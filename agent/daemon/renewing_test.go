@@ -217,16 +217,16 @@ func TestRenewalKilledAnywhere(t *testing.T) {
 		files map[string][]byte
 	}{
 		{"before anything", map[string][]byte{"identity.pem": old}},
-		{"writing the key", map[string][]byte{"identity.pem": old, ".key-next.pem.new": key[:50]}},
+		{"writing the key", map[string][]byte{"identity.pem": old, ".key-next.pem.17.new": key[:50]}},
 		{"the key is there, and perhaps its certificate was issued", map[string][]byte{"identity.pem": old, "key-next.pem": key}},
-		{"writing the certificate", map[string][]byte{"identity.pem": old, "key-next.pem": key, ".identity-next.pem.new": next[:300]}},
+		{"writing the certificate", map[string][]byte{"identity.pem": old, "key-next.pem": key, ".identity-next.pem.17.new": next[:300]}},
 		{"both are there", map[string][]byte{"identity.pem": old, "key-next.pem": key, "identity-next.pem": next}},
 		{"the key is forgotten", map[string][]byte{"identity.pem": old, "identity-next.pem": next}},
 		{"adopted, with the key", map[string][]byte{"identity.pem": next, "key-next.pem": key}},
 		{"adopted", map[string][]byte{"identity.pem": next}},
 	} {
 		t.Run(state.name, func(t *testing.T) {
-			for _, name := range []string{"identity.pem", "identity-next.pem", "key-next.pem", ".key-next.pem.new", ".identity-next.pem.new"} {
+			for _, name := range []string{"identity.pem", "identity-next.pem", "key-next.pem", ".key-next.pem.17.new", ".identity-next.pem.17.new"} {
 				n.write(name, state.files[name])
 			}
 			enrolled := c.count("POST /v1/enroll")

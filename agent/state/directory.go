@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
@@ -51,9 +50,9 @@ func Open(path string) (*Directory, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	case !info.IsDir():
 		return nil, fmt.Errorf("state directory %s: is not a directory; move the file away", path)
-	case owner(info) != os.Geteuid():
+	case durable.Owner(info) != os.Geteuid():
 		return nil, fmt.Errorf("state directory %s: belongs to user %d, expected %d; that user may have changed what is in it: "+
-			"check it, then take it back (`chown -R root: %s`) and restart the agent", path, owner(info), os.Geteuid(), path)
+			"check it, then take it back (`chown -R root: %s`) and restart the agent", path, durable.Owner(info), os.Geteuid(), path)
 	case info.Mode().Perm() == 0o700:
 		return &Directory{path}, nil
 	}
@@ -61,14 +60,6 @@ func Open(path string) (*Directory, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	return &Directory{path}, nil
-}
-
-func owner(info fs.FileInfo) int {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return -1
-	}
-	return int(stat.Uid)
 }
 
 // At is a directory for reading only; it may not exist.

@@ -35,7 +35,7 @@ func (k kill) String() string { return strings.TrimSpace(fmt.Sprintf("%s %d %s",
 // controller issued is known and not on disk, the record is not there yet.
 var atFiles = []kill{
 	{"renameat", 1, "key-next.pem"}, {"renameat", 1, "machine.json"}, {"renameat", 1, "identity.pem"},
-	{"fsync", 1, ".identity.pem.new"}, {"unlinkat", 1, "key-next.pem"}, {"renameat", 1, "last-known-good.json"},
+	{"unlinkat", 1, "key-next.pem"}, {"renameat", 1, "last-known-good.json"},
 }
 
 // under is the program under which the agent runs to be killed there.

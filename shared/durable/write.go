@@ -6,69 +6,86 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"syscall"
 )
 
-// pending is the unfinished file beside path. The name is always the same, so that
-// what a killed process left behind is used, not added to, the next time.
-func pending(path string) string {
-	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
-}
+// unfinished is the name of a file that Write has not finished, with the name of what it is to
+// replace. os.CreateTemp chooses the digits: nobody can make the file first and read what is
+// written to it.
+var unfinished = regexp.MustCompile(`^\.(.+)\.[0-9]+\.new$`)
 
 // Write replaces a file so that a crash at any point leaves all of the old content or
-// all of the new, and never more than one unfinished file beside it. It puts content at
-// path with this mode, owned by the process. When it has returned nil the content survives a power cut; when it has returned an error, such
+// all of the new. It puts content at path with this mode, owned by the process. When it has
+// returned nil the content survives a power cut; when it has returned an error, such
 // as that of a full disk, path is as it was before. (Only an error of the last step,
 // syncing the directory, may come with the new content in place.) The directory has
-// to exist. Two processes may write the same path; one comes after the other.
+// to exist. Of two processes that write the same path, the last one wins. What is no regular
+// file, such as a device, is not replaced.
+//
+// No other user can read the content before it has its mode. A process that was killed leaves
+// one unfinished file, .NAME.<digits>.new, which the next Write of the same path removes.
 func Write(path string, content []byte, mode fs.FileMode) error {
-	f, err := take(pending(path))
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer f.Close() // gives way to the next writer, after the rename
-	if err := fill(f, content, mode); err != nil {
-		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
-	}
-	if err := Directory(filepath.Dir(path)); err != nil {
+	if err := write(path, content, mode); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }
 
-// take opens the unfinished file, for this writer alone. One that another writer
-// has renamed meanwhile is that writer's result and not ours to change.
-func take(name string) (*os.File, error) {
+func write(path string, content []byte, mode fs.FileMode) error {
+	removeUnfinished(path)
+	f, err := create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // keeps it from removal until it has its name
+	if err := errors.Join(fill(f, content, mode), replaceable(path)); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return Directory(filepath.Dir(path))
+}
+
+// create makes an unfinished file that only this process's user can open.
+func create(path string) (*os.File, error) {
 	for {
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.new")
 		if err != nil {
 			return nil, err
 		}
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
-			return nil, errors.Join(fmt.Errorf("locking %s: %w", name, err), f.Close())
+			return nil, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), err), f.Close(), os.Remove(f.Name()))
 		}
 		mine, err := f.Stat()
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		if there, err := os.Lstat(name); err == nil && os.SameFile(mine, there) {
-			return f, nil
+		if there, err := os.Lstat(f.Name()); err != nil || !os.SameFile(mine, there) {
+			f.Close() //nolint:gosec // nothing was written to it
+			continue  // removed by another writer before it was locked
 		}
-		f.Close() //nolint:gosec // nothing was written to it
+		// A file system may ignore both, as one that gives all files to one user does.
+		if Owner(mine) != os.Geteuid() || mine.Mode().Perm()&0o077 != 0 {
+			return nil, errors.Join(fmt.Errorf("a new file in %s belongs to user %d and has mode %04o, expected user %d and 0600: choose a directory whose file system keeps owners and modes",
+				filepath.Dir(path), Owner(mine), mine.Mode().Perm(), os.Geteuid()), f.Close(), os.Remove(f.Name()))
+		}
+		return f, nil
 	}
+}
+
+// Owner is the user to whom a file belongs.
+func Owner(info fs.FileInfo) int {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(stat.Uid)
 }
 
 // fill writes the content before it gives others the right to read it.
 func fill(f *os.File, content []byte, mode fs.FileMode) error {
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o600); err != nil {
-		return err
-	}
 	if _, err := f.Write(content); err != nil {
 		return err
 	}
@@ -76,4 +93,59 @@ func fill(f *os.File, content []byte, mode fs.FileMode) error {
 		return err
 	}
 	return f.Sync()
+}
+
+// replaceable refuses what a rename would replace although it is no file.
+func replaceable(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular() && info.Mode()&fs.ModeSymlink == 0:
+		return fmt.Errorf("it is %s, expected a file", kindOf(info.Mode()))
+	}
+	return nil
+}
+
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	}
+	return "a socket"
+}
+
+// removeUnfinished removes what killed writers of this path have left: files of this user that
+// no process has locked. What cannot be removed harms nobody.
+func removeUnfinished(path string) {
+	directory := filepath.Dir(path)
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if name := unfinished.FindStringSubmatch(e.Name()); name != nil && name[1] == filepath.Base(path) && e.Type().IsRegular() {
+			removeUnlocked(filepath.Join(directory, e.Name()))
+		}
+	}
+}
+
+func removeUnlocked(name string) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || Owner(info) != os.Geteuid() {
+		return
+	}
+	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		_ = os.Remove(name)
+	}
 }

@@ -3,12 +3,18 @@ package durable_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
@@ -46,10 +52,23 @@ func TestReplacesContentAndMode(t *testing.T) {
 	}
 }
 
-// What a process left that was killed while it wrote is neither read nor kept.
-func TestRestOfAKilledWriterIsUsedUp(t *testing.T) {
+// What a process left that was killed while it wrote is neither read nor kept. What another
+// process writes just now stays, and so does what only looks like it.
+func TestRestOfAKilledWriterIsRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(filepath.Join(filepath.Dir(path), ".file.new"), []byte("half of something longer"), 0o666); err != nil {
+	beside := func(name string) string { return filepath.Join(filepath.Dir(path), name) }
+	stay := []string{".file.1.2.new", ".file.config.new", ".other.17.new", ".file.18.new", ".file.19.new"}
+	for _, name := range append([]string{".file.17.new"}, stay[:4]...) {
+		if err := os.WriteFile(beside(name), []byte("half of something longer"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	written, err := os.Open(beside(".file.18.new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer written.Close()
+	if err := errors.Join(syscall.Flock(int(written.Fd()), syscall.LOCK_EX), syscall.Mkfifo(beside(".file.19.new"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
 	if err := durable.Write(path, []byte("whole"), 0o600); err != nil {
@@ -57,8 +76,87 @@ func TestRestOfAKilledWriterIsUsedUp(t *testing.T) {
 	}
 	got, err := os.ReadFile(path)
 	info, _ := os.Stat(path)
-	if err != nil || string(got) != "whole" || info.Mode() != 0o600 || len(entries(t, path)) != 1 {
-		t.Errorf("%q, %v, %v, %v", got, info.Mode(), err, entries(t, path))
+	if err != nil || string(got) != "whole" || info.Mode() != 0o600 {
+		t.Errorf("%q, %v, %v", got, info.Mode(), err)
+	}
+	want := append(stay, "file")
+	if names := entries(t, path); !slices.Equal(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(want))) {
+		t.Errorf("in the directory: %v, expected %v", names, want)
+	}
+}
+
+// In a directory of all users, another user makes first what may be the unfinished file, and
+// keeps it open.
+func TestNobodyElseHasTheFileThatASecretIsWrittenTo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for files of another user")
+	}
+	path := filepath.Join(t.TempDir(), "file")
+	var opened []*os.File
+	for _, name := range []string{".file.new", ".file.17.new", "..file.new.17.new"} {
+		name = filepath.Join(filepath.Dir(path), name)
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := f.Chown(65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		opened = append(opened, f)
+	}
+	if err := durable.Write(path, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range opened {
+		if got, err := io.ReadAll(f); err != nil || len(got) > 0 {
+			t.Errorf("the other user reads %q, %v", got, err)
+		}
+	}
+	if info, err := os.Lstat(path); err != nil || durable.Owner(info) != 0 || info.Mode() != 0o600 {
+		t.Errorf("%+v, %v", info, err)
+	}
+	if names := entries(t, path); len(names) != 4 {
+		t.Errorf("in the directory: %v, expected that what belongs to another user stays", names)
+	}
+}
+
+// A server of NFS may give all new files to one user.
+func TestAFileSystemThatIgnoresOwnersGetsNoSecret(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for files of another user")
+	}
+	directory := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(directory), 0o711), os.Chmod(directory, 0o777)); err != nil { //nolint:gosec // what is tested
+		t.Fatal(err)
+	}
+	written := make(chan error)
+	go func() {
+		runtime.LockOSThread() // which ends with this goroutine
+		if err := unix.Setfsuid(65534); err != nil {
+			written <- err
+			return
+		}
+		written <- durable.Write(filepath.Join(directory, "file"), []byte("secret"), 0o600)
+	}()
+	if err := <-written; err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
+		t.Errorf("%v", err)
+	}
+	if names := entries(t, filepath.Join(directory, "file")); len(names) != 0 {
+		t.Errorf("left behind: %v", names)
+	}
+}
+
+func TestADeviceIsNotReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "null")
+	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil { //nolint:gosec // a small number
+		t.Skip("needs root, to make a device: ", err)
+	}
+	if err := durable.Write(path, []byte("x"), 0o600); err == nil || !strings.Contains(err.Error(), "it is a device, expected a file") {
+		t.Error(err)
+	}
+	if info, err := os.Lstat(path); err != nil || info.Mode()&fs.ModeCharDevice == 0 || len(entries(t, path)) != 1 {
+		t.Errorf("%v, %v, in the directory: %v", info.Mode(), err, entries(t, path))
 	}
 }
 

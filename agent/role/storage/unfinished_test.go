@@ -24,7 +24,7 @@ func TestUnfinishedNamesTheVolume(t *testing.T) {
 		"a damaged record":  {func(j *journal) error { return os.WriteFile(filepath.Join(j.dir, volume+".json"), []byte("{"), 0o600) }, volume},
 		"in resize2fs":      {func(j *journal) error { return j.writeGrowth(growth{VolumeID: volume, Phase: growing}) }, volume},
 		"after resize2fs":   {func(j *journal) error { return j.writeGrowth(growth{VolumeID: volume, Phase: grown}) }, ""},
-		"another file":      {func(j *journal) error { return os.WriteFile(filepath.Join(j.dir, ".x.json.new"), nil, 0o600) }, ""},
+		"another file":      {func(j *journal) error { return os.WriteFile(filepath.Join(j.dir, ".x.json.17.new"), nil, 0o600) }, ""},
 		"one of two is cut": {func(j *journal) error { return os.WriteFile(filepath.Join(j.dir, other+".json"), nil, 0o600) }, other},
 	} {
 		t.Run(name, func(t *testing.T) {

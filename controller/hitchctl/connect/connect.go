@@ -58,7 +58,7 @@ func Find(flags Flags, getenv func(string) string) (Target, error) {
 		if err != nil {
 			return Target{}, err
 		}
-		if t, err = c.target(file.Path()); err != nil {
+		if t, err = c.target(file.path, file.mode); err != nil {
 			return Target{}, err
 		}
 	}

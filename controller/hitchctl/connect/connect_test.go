@@ -2,10 +2,12 @@ package connect_test
 
 import (
 	"encoding/pem"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -165,6 +167,47 @@ func TestWhatIsRefused(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// Who can change such a file decides which controller gets the token.
+func TestFilesOfAnotherUserAreRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for files of another user")
+	}
+	const context = ".config/nodehitch/hitchctl.yaml"
+	for name, c := range map[string]struct {
+		file string
+		mode os.FileMode
+		uid  int
+		want string
+	}{
+		"a token":                            {"token", 0o600, 65534, "belongs to user 65534, expected user 0 or root"},
+		"a context":                          {context, 0o600, 65534, "belongs to user 65534, expected user 0 or root"},
+		"a context for the group to change":  {context, 0o660, 0, "mode 0660, so others can change which controller gets your token"},
+		"a context for others to read":       {context, 0o644, 0, ""},
+		"a named pipe of another user":       {"pipe", 0o600, 65534, "belongs to user 65534, expected user 0 or root"},
+		"a context file for anyone to write": {context, 0o646, 0, "so others can change which controller"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t, "server: https://a\n", nil)
+			flags := connect.Flags{TokenFile: h.write(t, "token", "a.b\n", 0o600)}
+			path := filepath.Join(h.dir, c.file)
+			if c.file == "pipe" {
+				flags.TokenFile = path
+				if err := syscall.Mkfifo(path, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				go func() { _ = os.WriteFile(path, []byte("a.b\n"), 0o600) }() // as soon as it is opened
+			}
+			if err := errors.Join(os.Chmod(path, c.mode), os.Chown(path, c.uid, 0)); err != nil {
+				t.Fatal(err)
+			}
+			_, err := connect.Find(flags, h.getenv)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
 }
 
 func TestNoControllerIsSet(t *testing.T) {

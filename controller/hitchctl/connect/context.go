@@ -4,10 +4,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // Context is a controller and how to be admitted there. Relative paths start at the
@@ -33,8 +37,8 @@ func (c Context) redacted(instead string) Context {
 	return c
 }
 
-// target is what the context says, for a file of that path.
-func (c Context) target(path string) (Target, error) {
+// target is what the context says, for a file of that path and mode.
+func (c Context) target(path string, mode fs.FileMode) (Target, error) {
 	t := Target{Server: c.Server, CA: []byte(c.CA), Pin: c.Pin, Token: c.Token}
 	switch {
 	case c.CA != "" && c.CAFile != "":
@@ -66,7 +70,7 @@ func (c Context) target(path string) (Target, error) {
 		return t, nil
 	}
 	t.TokenFrom = path
-	if err := checkMode(path); err != nil {
+	if err := checkMode(path, mode); err != nil {
 		return t, err
 	}
 	if err := checkToken(c.Token); err != nil {
@@ -110,12 +114,12 @@ func beside(context, path string) string {
 }
 
 func readToken(path string) (string, error) {
-	if err := checkMode(path); err != nil {
-		return "", err
-	}
-	data, err := os.ReadFile(path)
+	data, mode, err := readOwn(path)
 	if err != nil {
 		return "", fmt.Errorf("reading the token: %w", err)
+	}
+	if err := checkMode(path, mode); err != nil {
+		return "", err
 	}
 	token := strings.TrimSpace(string(data))
 	if err := checkToken(token); err != nil {
@@ -135,14 +139,34 @@ func checkToken(token string) error {
 
 // checkMode refuses a file with a token that others can read. A pipe, as of
 // <(pass show …), is readable by no other user.
-func checkMode(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return fmt.Errorf("reading the token: %w", err)
-	}
-	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 {
+func checkMode(path string, mode fs.FileMode) error {
+	if mode.IsRegular() && mode.Perm()&0o077 != 0 {
 		return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run `chmod 600 %s`; "+
 			"if others may have read it, revoke the token (`hitchctl token revoke`) and make a new one", path, mode.Perm(), path)
 	}
 	return nil
+}
+
+// readOwn reads a file that says which controller is trusted, or with what: one of another user
+// would let that user decide it. Standard input may be a pipe that another user's shell made.
+func readOwn(path string) ([]byte, fs.FileMode, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if stdin, err := os.Stdin.Stat(); err != nil || !os.SameFile(stdin, info) {
+		if uid := durable.Owner(info); uid != os.Geteuid() && uid != 0 {
+			return nil, 0, fmt.Errorf("%s belongs to user %d, expected user %d or root: who owns it decides which controller gets your token; check what is in it, then take it over or make a copy of your own", path, uid, os.Geteuid())
+		}
+		if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o022 != 0 {
+			return nil, 0, fmt.Errorf("%s has mode %04o, so others can change which controller gets your token: check what is in it, then run `chmod 600 %s`", path, mode.Perm(), path)
+		}
+	}
+	data, err := io.ReadAll(f)
+	return data, info.Mode(), err
 }

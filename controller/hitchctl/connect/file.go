@@ -31,6 +31,7 @@ type File struct {
 
 	path   string
 	exists bool
+	mode   fs.FileMode
 }
 
 // DefaultPath is the path of the context file if NODEHITCH_CONFIG names none; "" if the
@@ -62,7 +63,7 @@ func OpenPath(path string) (*File, error) {
 	if path == "" {
 		return f, nil
 	}
-	data, err := os.ReadFile(path)
+	data, mode, err := readOwn(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return f, nil
 	}
@@ -75,7 +76,7 @@ func OpenPath(path string) (*File, error) {
 	if _, twice := f.Contexts[DefaultName]; twice && f.Server != "" {
 		return nil, fmt.Errorf("context %s: has a context %s and a server at its top, which are the same; keep one", path, DefaultName)
 	}
-	f.exists = true
+	f.exists, f.mode = true, mode
 	return f, nil
 }
 
