@@ -65,8 +65,8 @@ func (c *checker) connection(r *api.RegistryConnection, at fault.At) {
 	if strings.ContainsRune(r.Username, ':') || strings.ContainsFunc(r.Username, control) {
 		c.say(at.Key("username"), "holds a colon or a control character, which basic authentication cannot carry")
 	}
-	if strings.ContainsFunc(r.Password, control) {
-		c.say(at.Key("password"), "holds a control character, which basic authentication cannot carry") // not repeated
+	if strings.Contains(r.Password, "\x00") {
+		c.say(at.Key("password"), "holds a NUL character, where Docker cuts it off") // not repeated
 	}
 	if r.CACertificate != nil {
 		c.file(r.CACertificate, at.Key("caCertificate"))

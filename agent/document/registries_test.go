@@ -15,7 +15,7 @@ const goodRegistries = `{
   "apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "worker",
   "registries": [
     {"server": "192.168.0.10:5000", "scheme": "http"},
-    {"server": "[fd00::10]:5000", "scheme": "http", "username": "Jörg", "password": "grüße: \"1\" \\"},
+    {"server": "[fd00::10]:5000", "scheme": "http", "username": "Jörg", "password": "grüße: \"1\" \\\n{\r\n\t}"},
     {"server": "registry.example.com", "scheme": "https", "username": "user01", "password": "user01",
      "caCertificate": {"sha256": "` + digest + `", "sizeBytes": 1200},
      "hostsEntry": {"address": "192.168.0.20", "names": ["registry.example.com", "registry"]}}
@@ -47,7 +47,7 @@ func TestFaultsOfRegistries(t *testing.T) {
 		"another scheme":              {`"scheme": "http"}`, `"scheme": "ftp"}`, "/registries/0/scheme"},
 		"a user with a colon":         {`"username": "user01"`, `"username": "user:01"`, "/registries/2/username"},
 		"a user on two lines":         {`"username": "user01"`, `"username": "user\n01"`, "/registries/2/username"},
-		"a password on two lines":     {`"password": "user01"`, `"password": "secret\n01"`, "/registries/2/password"},
+		"a password with a NUL":       {`"password": "user01"`, `"password": "secret\u000001"`, "/registries/2/password"},
 		"a user without a password":   {`"password": "user01",`, ``, "/registries/2"},
 		"a digest with a path":        {digest, "../../../../etc/passwd", "/registries/2/caCertificate/sha256"},
 		"a digest in upper case":      {digest, strings.ToUpper(digest), "/registries/2/caCertificate/sha256"},

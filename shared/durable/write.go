@@ -26,20 +26,25 @@ var unfinished = regexp.MustCompile(`^\.(.+)\.[0-9]+\.new$`)
 // No other user can read the content before it has its mode. A process that was killed leaves
 // one unfinished file, .NAME.<digits>.new, which the next Write of the same path removes.
 func Write(path string, content []byte, mode fs.FileMode) error {
-	if err := write(path, content, mode); err != nil {
+	return WriteAs(path, content, mode, -1, -1)
+}
+
+// WriteAs is Write with an owner and a group, -1 for those of the process.
+func WriteAs(path string, content []byte, mode fs.FileMode, uid, gid int) error {
+	if err := write(path, content, mode, uid, gid); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }
 
-func write(path string, content []byte, mode fs.FileMode) error {
+func write(path string, content []byte, mode fs.FileMode, uid, gid int) error {
 	removeUnfinished(path)
 	f, err := create(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close() // keeps it from removal until it has its name
-	if err := errors.Join(fill(f, content, mode), replaceable(path)); err != nil {
+	if err := errors.Join(fill(f, content, mode, uid, gid), replaceable(path)); err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
@@ -85,8 +90,11 @@ func Owner(info fs.FileInfo) int {
 }
 
 // fill writes the content before it gives others the right to read it.
-func fill(f *os.File, content []byte, mode fs.FileMode) error {
+func fill(f *os.File, content []byte, mode fs.FileMode, uid, gid int) error {
 	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	if err := f.Chown(uid, gid); err != nil {
 		return err
 	}
 	if err := f.Chmod(mode); err != nil {

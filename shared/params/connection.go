@@ -73,11 +73,12 @@ func loginName(s string) (string, error) {
 	return grammar.Label(s)
 }
 
-// loginPassword refuses what basic authentication cannot carry.
+// loginPassword accepts what `docker login` does: also line breaks, as in the key of a
+// service account (user _json_key).
 func (o *object) loginPassword() Secret {
 	password := o.secret(keyPassword)
-	if strings.ContainsFunc(password.Reveal(), func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		o.r.fault(o.key(keyPassword), "holds a control character, which no password of a registry can (RFC 7617)")
+	if strings.Contains(password.Reveal(), "\x00") {
+		o.r.fault(o.key(keyPassword), "holds a NUL character, where Docker cuts the password off; remove it")
 	}
 	return password
 }
@@ -93,6 +94,7 @@ func (o *object) checkConnection(c RegistryConnection, server grammar.Server) {
 	if c.Server == "" || o.node.Get("connection_type") == nil {
 		return
 	}
+	o.checkDockerHub(c)
 	if c.Type == HTTP && c.CertificatePath != "" {
 		o.r.warn(o.key(keyCertificatePath), `has no effect: the connection is HTTP (connection_type "0")`)
 	}
@@ -103,6 +105,19 @@ func (o *object) checkConnection(c RegistryConnection, server grammar.Server) {
 		o.r.warn(o.key(keyServer), "%q has neither a dot nor a port: in an image name, Docker takes it for a part of docker.io; write host:port", c.Server)
 	}
 	o.checkHosts(c, server)
+}
+
+// checkDockerHub refuses a Docker Hub that no engine would reach.
+func (o *object) checkDockerHub(c RegistryConnection) {
+	switch {
+	case c.Server == "index.docker.io":
+		o.r.fault(o.key(keyServer), "%q is Docker Hub, whose images have names that begin with docker.io; write docker.io", c.Server)
+	case c.Server != "docker.io":
+	case c.Type == HTTP:
+		o.r.fault(o.key(keyServer), `%q is Docker Hub, which serves HTTPS only; write connection_type "1"`, c.Server)
+	case c.CertificatePath != "":
+		o.r.warn(o.key(keyCertificatePath), "has no effect on Docker, which trusts only the system's CAs for docker.io; containerd uses it")
+	}
 }
 
 // checkHosts warns if the line for /etc/hosts is not about the server, or also about others.

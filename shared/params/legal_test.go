@@ -163,3 +163,20 @@ func TestUsersOfADomain(t *testing.T) {
 		t.Errorf("data in %s", got)
 	}
 }
+
+func TestLogins(t *testing.T) {
+	const key = "{\n  \"type\": \"service_account\",\r\n\t\"private_key\": \"-----BEGIN\\n\"\n}\n"
+	password, err := json.Marshal(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := legal(t, json.RawMessage(`{"k8s_cluster_installation_param":{"script_path":"s",
+		"master_node":{"ssh_cp_name":"m","cluster_cp_name":"m"},"worker_node":{"ssh_cp_name":"w"},
+		"private_registry_connection_info":[
+			{"connection_type":"1","server":"gcr.io","username":"_json_key","password":`+string(password)+`},
+			{"connection_type":"1","server":"docker.io","certificate_path":"Files/ca.crt"}]}}`),
+		"certificate_path: has no effect on Docker")
+	if got := p.Cluster.Registries[0].Password.Reveal(); got != key {
+		t.Errorf("the password is %q", got)
+	}
+}

@@ -122,6 +122,10 @@ func containerdVersionCommand() Command {
 	return Command{Argv: []string{"containerd", "--version"}, Reads: true, Limit: 10 * time.Second}
 }
 
+func containerdConfigCommand(path string) Command {
+	return Command{Argv: []string{"containerd", "--config", path, "config", "dump"}, Reads: true, Limit: 30 * time.Second}
+}
+
 // validateDockerCommand does not know the flags of the running dockerd.
 func validateDockerCommand(file string) Command {
 	return Command{Argv: []string{"dockerd", "--validate", "--config-file", file}, Reads: true, Limit: 30 * time.Second}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -25,6 +27,37 @@ func (p *enginePrograms) ContainerdVersion(ctx context.Context) (string, error) 
 		return "", fmt.Errorf("containerd --version prints %.100q, which has no version", said.Stdout)
 	}
 	return found[1], nil
+}
+
+func (p *enginePrograms) ContainerdConfig(ctx context.Context, path string, content []byte) ([]byte, error) {
+	if content != nil {
+		file, err := writeBeside(path, content)
+		if err != nil {
+			return nil, err
+		}
+		defer os.Remove(file) //nolint:errcheck // its name ends in no .toml, so that nothing imports it
+		path = file
+	}
+	said, err := p.run.Run(ctx, containerdConfigCommand(path))
+	return []byte(said.Stdout), err
+}
+
+// writeBeside writes a file into the directory of path, where relative imports are the
+// same, or into the temporary one if that does not exist.
+func writeBeside(path string, content []byte) (string, error) {
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		dir = ""
+	}
+	file, err := os.CreateTemp(dir, ".nodehitch-*")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(err, os.Remove(file.Name()))
+	}
+	return file.Name(), nil
 }
 
 func (p *enginePrograms) ValidateDocker(ctx context.Context, daemonJSON []byte) error {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,37 @@ func TestSplitCommandLine(t *testing.T) {
 		if got := splitCommandLine([]byte(content)); !slices.Equal(got, want) {
 			t.Errorf("of %q: %q, want %q", content, got, want)
 		}
+	}
+}
+
+// TestContainerdConfig uses the installed containerd.
+func TestContainerdConfig(t *testing.T) {
+	r, _ := runner(t)
+	p := &enginePrograms{run: r}
+	dir := t.TempDir()
+	path, dropIn := filepath.Join(dir, "config.toml"), filepath.Join(dir, "conf.d/a.toml")
+	main := "imports = ['" + dropIn + "']\nversion = 2\n"
+	if err := errors.Join(os.Mkdir(filepath.Dir(dropIn), 0o700), os.WriteFile(path, []byte(main), 0o600), os.WriteFile(dropIn, []byte("version = 2\noom_score = -7\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for content, wanted := range map[string]string{"": "oom_score = -7", "oom_score = -8\n": "oom_score = -8", "a = \n": ""} {
+		var instead []byte
+		if content != "" {
+			instead = []byte(content)
+		}
+		dump, err := p.ContainerdConfig(t.Context(), path, instead)
+		if (err != nil) != (wanted == "") || !strings.Contains(string(dump), wanted) {
+			t.Errorf("with %q: %v\n%s", content, err, dump)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".nodehitch-*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+	if _, err := p.ContainerdConfig(t.Context(), filepath.Join(dir, "none/config.toml"), []byte{}); err != nil {
+		t.Errorf("a file that does not exist, in a directory that does not: %v", err)
+	}
+	if !r.Changes.Count().None() {
+		t.Errorf("counted %s", r.Changes.Count())
 	}
 }
 

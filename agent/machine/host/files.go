@@ -58,6 +58,29 @@ func (f *files) Write(path string, content []byte, mode fs.FileMode) error {
 	return durable.Write(path, content, mode)
 }
 
+func (f *files) Edit(path string, content []byte, mode fs.FileMode) error {
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if link, err := os.Readlink(path); err == nil {
+			return fmt.Errorf("writing %s: it leads to %s, which does not exist; make that file, or remove the link", path, link)
+		}
+		return f.Write(path, content, mode)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	info, err := os.Stat(target)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.Mode().IsRegular() {
+		return fmt.Errorf("writing %s: %s is not a file; move it away", path, target)
+	}
+	f.changes.File()
+	return durable.WriteAs(target, content, mode, int(owner.Uid), int(owner.Gid))
+}
+
 func (f *files) Remove(path string) error {
 	err := os.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) {

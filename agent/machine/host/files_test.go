@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -50,6 +51,39 @@ func TestWriteTouchesNothingThatIsRight(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("left behind: %v %v", entries, err)
+	}
+}
+
+// TestEditKeepsWhatIsTheOwners: Docker's files are often links into a checked-out folder, and
+// belong to a group.
+func TestEditKeepsWhatIsTheOwners(t *testing.T) {
+	needsRoot(t, "files of others")
+	f := &files{changes: &Changes{}}
+	dir := t.TempDir()
+	target, link := filepath.Join(dir, "kept/daemon.json"), filepath.Join(dir, "daemon.json")
+	if err := errors.Join(os.Mkdir(filepath.Dir(target), 0o755), os.WriteFile(target, []byte("{}"), 0o600),
+		os.Chown(target, 65534, 65533), os.Chmod(target, 0o640), os.Symlink("kept/daemon.json", link)); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Edit(link, []byte(`{"debug": true}`), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(target)
+	var st unix.Stat_t
+	if err := errors.Join(err, unix.Lstat(target, &st)); err != nil || string(got) != `{"debug": true}` || st.Uid != 65534 || st.Gid != 65533 || st.Mode != unix.S_IFREG|0o640 {
+		t.Errorf("%q, owner %d:%d, mode %o: %v", got, st.Uid, st.Gid, st.Mode, err)
+	}
+	if to, err := os.Readlink(link); err != nil || to != "kept/daemon.json" {
+		t.Errorf("the link: %q, %v", to, err)
+	}
+	if err := os.Remove(target); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Edit(link, []byte("{}"), 0o640); err == nil || !strings.Contains(err.Error(), "leads to kept/daemon.json, which does not exist") {
+		t.Errorf("through a link that leads nowhere: %v", err)
+	}
+	if _, err := os.Lstat(target); err == nil {
+		t.Error("the file was made")
 	}
 }
 

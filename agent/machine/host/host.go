@@ -37,6 +37,10 @@ type Files interface {
 	// directories above it. The write is atomic, and on disk when Write returns. A file that
 	// is already right is not touched.
 	Write(path string, content []byte, mode fs.FileMode) error
+	// Edit replaces the content and mode of a file that belongs to others: owner and group
+	// stay, and a symbolic link stays too, the file that it leads to is written. Without a
+	// file it is Write; a link that leads nowhere is an error.
+	Edit(path string, content []byte, mode fs.FileMode) error
 	// Same reports whether Write would do nothing.
 	Same(path string, content []byte, mode fs.FileMode) (bool, error)
 	// Remove removes a file, and the directory above it if that is a drop-in directory (….d)
@@ -156,6 +160,10 @@ type EnginePrograms interface {
 	// ContainerdVersion returns a version such as "1.6.20"; *CommandError if containerd is not
 	// installed.
 	ContainerdVersion(ctx context.Context) (string, error)
+	// ContainerdConfig is what `containerd config dump` prints for the configuration at path,
+	// with all that it imports: TOML. If content is not nil it stands for that of the file.
+	// If containerd refuses it, the *CommandError has its message.
+	ContainerdConfig(ctx context.Context, path string, content []byte) ([]byte, error)
 	// ValidateDocker runs dockerd --validate on the content of a daemon.json. If dockerd
 	// refuses it, the error has its message. It returns nil if dockerd cannot validate (before
 	// 23.0) or is not installed.

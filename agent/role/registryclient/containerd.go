@@ -1,6 +1,7 @@
 package registryclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/containerdconf"
+	"github.com/nodehitch/nodehitch/agent/role/registryclient/probe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -16,8 +19,9 @@ import (
 type cri struct {
 	path    string
 	version containerdconf.Version
+	content []byte // of the file; without one, it is empty
+	dump    []byte // what containerd makes of it
 	config  containerdconf.Config
-	set     containerdconf.Config // the same after config_path is set in config.toml
 	runs    bool
 }
 
@@ -28,18 +32,10 @@ const containerdGroup = "containerd"
 // when the registries are removed: it has no effect without any hosts.toml, and removing
 // it would take another restart.
 func (p *plan) containerd(ctx context.Context) {
-	if len(p.connections) == 0 {
-		return
-	}
-	c, err := p.cri(ctx)
-	if err != nil {
-		p.problem(err)
-	}
+	c := p.cri
 	if c == nil {
-		p.uncertain = true
 		return
 	}
-	dirs := c.config.Directories()
 	switch {
 	case len(c.config.Legacy) > 0:
 		p.problem(converge.Wait(api.ReasonLegacyRegistryConfig,
@@ -47,37 +43,63 @@ func (p *plan) containerd(ctx context.Context) {
 			c.path, strings.Join(c.config.Legacy, ", "), containerdconf.Directory))
 		p.uncertain = true
 		return
-	case len(dirs) > 0:
-	case len(c.set.Directories()) == 0:
-		p.problem(converge.Wait(api.ReasonEngineConfigInvalid,
-			"a file that %s imports has a table of containerd's CRI plugin without registry.config_path, and that table replaces the one in %s; write config_path = %q in the imported file",
-			c.path, c.path, containerdconf.Directory))
-		p.uncertain = true
-		return
+	case len(c.config.Directories()) > 0:
 	default:
-		dirs = c.set.Directories()
-		p.setConfigPath(c, dirs[0])
+		content, err := p.withConfigPath(ctx, c)
+		if err != nil {
+			p.problem(err)
+			p.uncertain = true
+			return
+		}
+		p.setConfigPath(c, content)
 	}
 	if c.runs && (p.have.Restart || slices.ContainsFunc(p.actions, func(a converge.Action) bool { return a.Group == containerdGroup })) {
 		p.do(containerdGroup, "restart "+containerdUnit, p.restartContainerd)
 	}
 	for _, each := range p.connections {
-		p.hostsTOML(dirs[0], each)
+		p.hostsTOML(c.directories()[0], each)
 	}
 }
 
-// cri returns nil if Kubernetes does not use this machine's containerd.
-func (p *plan) cri(ctx context.Context) (*cri, error) {
+// directories are where containerd looks for hosts.toml, once config_path is set.
+func (c *cri) directories() []string {
+	if dirs := c.config.Directories(); len(dirs) > 0 {
+		return dirs
+	}
+	return []string{c.config.Wanted()}
+}
+
+// readCRI reads containerd's configuration, if Kubernetes uses this machine's containerd.
+func (p *plan) readCRI(ctx context.Context) {
+	if len(p.connections) == 0 {
+		return
+	}
 	had := p.engine
 	has, runs := p.running(ctx, containerdUnit)
 	if !has {
-		return nil, nil
+		p.uncertain = true
+		return
 	}
+	c, err := p.dumpCRI(ctx)
+	switch {
+	case err != nil:
+		p.problem(err)
+		p.uncertain = true
+	case c.config.CRIDisabled:
+		p.engine = had
+		p.uncertain = true
+	default:
+		c.runs = runs
+		p.cri = c
+	}
+}
+
+func (p *plan) dumpCRI(ctx context.Context) (*cri, error) {
 	said, err := p.Host.Programs.ContainerdVersion(ctx)
 	if err != nil {
 		return nil, converge.Wait(api.ReasonEngineNotRunning, "the version of %s is unknown: %v", containerdUnit, err)
 	}
-	c := &cri{path: containerdConfigPath, runs: runs}
+	c := &cri{path: containerdConfigPath}
 	if c.version, err = containerdconf.ParseVersion(said); err != nil {
 		return nil, converge.Wait(api.ReasonEngineNotRunning, "%v", err)
 	}
@@ -88,58 +110,83 @@ func (p *plan) cri(ctx context.Context) (*cri, error) {
 	if paths := slices.Concat(flagValues(argv, "--config"), flagValues(argv, "-c")); len(paths) > 0 {
 		c.path = paths[len(paths)-1]
 	}
-	files, err := p.containerdConfig(c.path, c.version)
-	if err != nil {
+	if c.content, err = p.read(c.path); err != nil {
 		return nil, err
 	}
-	c.config, c.set = files[0].With(files[1:]...), files[0].Set().With(files[1:]...)
-	if c.config.CRIDisabled {
-		p.engine = had
-		return nil, nil
+	if c.content == nil {
+		c.content = []byte{}
+		c.dump, err = p.dumped(ctx, c.path, c.content)
+	} else {
+		c.dump, err = p.dumped(ctx, c.path, nil)
 	}
-	return c, nil
+	if err == nil {
+		c.config, err = containerdconf.Read(c.dump, c.version)
+	}
+	return c, err
 }
 
-// largestImport bounds how many files a configuration may import.
-const largestImport = 64
+// dumped is what containerd makes of a configuration; see host.EnginePrograms.
+func (s *step) dumped(ctx context.Context, path string, content []byte) ([]byte, error) {
+	dump, err := s.Host.Programs.ContainerdConfig(ctx, path, content)
+	if failed := (*host.CommandError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
+		return nil, converge.Wait(api.ReasonEngineConfigInvalid, "containerd refuses %s or a file that it imports, which are not changed: %s", path, failed.Output)
+	}
+	return dump, err
+}
 
-// containerdConfig reads the file and what it imports, in containerd's order.
-func (s *step) containerdConfig(path string, v containerdconf.Version) ([]containerdconf.Config, error) {
-	var all []containerdconf.Config
-	seen := map[string]bool{}
-	for todo := []string{path}; len(todo) > 0 && len(seen) < largestImport; {
-		path, todo = todo[0], todo[1:]
-		if seen[path] {
-			continue
-		}
-		seen[path] = true
-		content, err := s.read(path)
-		if err != nil {
+// withConfigPath returns the content of config.toml with a config_path that this containerd
+// reads, and with no other effect.
+func (s *step) withConfigPath(ctx context.Context, c *cri) ([]byte, error) {
+	wanted := c.config.Wanted()
+	candidates, err := containerdconf.Candidates(c.content, c.version, wanted)
+	if err != nil {
+		return nil, invalid(c.path, err)
+	}
+	for _, candidate := range candidates {
+		after, err := s.Host.Programs.ContainerdConfig(ctx, c.path, candidate)
+		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		c, err := containerdconf.Read(content, v)
-		if err != nil {
-			return nil, invalid(path, err)
-		}
-		all = append(all, c)
-		for _, pattern := range c.Imported(filepath.Dir(path)) {
-			found, err := s.Host.Files.Match(pattern)
-			if err != nil {
-				return nil, invalid(path, err)
-			}
-			todo = append(todo, found...)
+		if err == nil && containerdconf.Sets(c.dump, after, wanted) {
+			return candidate, nil
 		}
 	}
-	return all, nil
+	return nil, converge.Wait(api.ReasonEngineConfigInvalid, "containerd %s would not use a config_path that is set in %s, because of %s; write config_path = %q for its CRI plugin's registry there, and restart containerd",
+		c.version, c.path, s.overriding(c), wanted)
+}
+
+// overriding names the files that may keep containerd from using a config_path of its
+// main file: those that have a table of the same plugin too, else all that are imported.
+func (s *step) overriding(c *cri) string {
+	var mention, others []string
+	for _, path := range containerdconf.Imported(c.dump) {
+		content, err := s.read(path)
+		switch {
+		case path == c.path || err != nil || content == nil:
+		case containerdconf.Mentions(content):
+			mention = append(mention, path)
+		default:
+			others = append(others, path)
+		}
+	}
+	for _, files := range [][]string{mention, others} {
+		if len(files) > 0 {
+			return "what it imports (" + strings.Join(files, ", ") + ")"
+		}
+	}
+	return "the way in which the file is written"
 }
 
 // setConfigPath plans config_path. The inventory records that a restart has to follow:
 // containerd does not tell which configuration it has read.
-func (p *plan) setConfigPath(c *cri, directory string) {
+func (p *plan) setConfigPath(c *cri, changed []byte) {
 	e := edit{path: c.path, mode: publicMode, change: func(content []byte) ([]byte, error) {
-		return containerdconf.SetConfigPath(content, c.version)
+		if !bytes.Equal(content, c.content) {
+			return nil, converge.Wait(api.ReasonEngineConfigInvalid, "%s was changed just now; the agent reads it again", c.path)
+		}
+		return changed, nil
 	}}
-	p.do(containerdGroup, "set config_path in "+c.path+" to "+directory, func(context.Context) error {
+	p.do(containerdGroup, "set config_path in "+c.path+" to "+c.config.Wanted(), func(context.Context) error {
 		return p.apply(e, nil, func(o *owned) { o.Restart = true })
 	})
 }
@@ -153,22 +200,24 @@ func (p *plan) restartContainerd(ctx context.Context) error {
 
 // hostsTOML plans the file of one registry. An operator's own file is not changed.
 func (p *plan) hostsTOML(dir string, c *connection) {
-	h := containerdconf.Host{Server: c.Server, HTTPS: c.Scheme == api.RegistryHTTPS}
+	h := containerdconf.Host{Server: probe.Endpoint(c.Server), HTTPS: c.Scheme == api.RegistryHTTPS}
 	if ref := c.ca(); ref != nil {
 		ca, _, err := p.certificatePath(c.Server, *ref)
 		if err != nil {
 			return // certificates reports it
 		}
-		h.CAFile = ca
+		h.CAFiles = []string{ca}
 	}
+	if c.untrusted != nil {
+		return // trusts reports it
+	}
+	for _, ca := range c.trust.cas {
+		h.CAFiles = add(h.CAFiles, ca)
+	}
+	h.Client = c.trust.pairs
 	path := filepath.Join(dir, containerdconf.DirectoryName(c.Server), hostsTOMLName)
-	for _, first := range containerdconf.DirectoryNamesBefore(c.Server) {
-		first = filepath.Join(dir, first, hostsTOMLName)
-		if found, err := p.read(first); err != nil || found != nil {
-			p.problem(errors.Join(err, converge.Wait(api.ReasonEngineConfigInvalid,
-				"%s exists, and containerd reads it instead of %s, which %s needs; move it away", first, path, c.Server)))
-			return
-		}
+	if p.hides(c, path) {
+		return
 	}
 	content := containerdconf.HostsFile(h)
 	found, err := p.read(path)
@@ -197,4 +246,30 @@ func (p *plan) hostsTOML(dir string, c *connection) {
 		}
 		return p.Host.Files.Write(path, content, publicMode)
 	})
+}
+
+// hides reports whether the file would have no effect, or take away what works: the first
+// directory that exists is the only one that containerd reads.
+func (p *plan) hides(c *connection, path string) bool {
+	dir := p.hidden(c.Server)
+	if dir == "" || dir == filepath.Dir(path) {
+		return false
+	}
+	other := filepath.Join(dir, hostsTOMLName)
+	found, err := p.read(other)
+	first := slices.Contains(containerdconf.DirectoryNamesBefore(c.Server), filepath.Base(dir))
+	switch {
+	case err != nil:
+		p.problem(err)
+		return true
+	case filepath.Base(dir) == defaultDirectory:
+		// It may be the only way to the registry, such as a mirror.
+		written := slices.Contains(p.have.Files, ownedPart{path, c.Server})
+		return found != nil && !written && (c.err != nil || !c.probed)
+	case first || found != nil:
+		p.problem(converge.Wait(api.ReasonEngineConfigInvalid,
+			"%s exists, and containerd reads it instead of %s, which %s needs; move it away", dir, path, c.Server))
+		return true
+	}
+	return false
 }

@@ -44,14 +44,18 @@ type daemon struct {
 	add, remove []string
 }
 
-// docker plans insecure-registries. The daemon is reloaded, never restarted: running
-// containers stay.
-func (p *plan) docker(ctx context.Context) {
-	if len(p.connections)+len(p.have.Insecure) == 0 {
-		return // a machine without registries may be without systemd too
+// readDocker finds out whether Docker is in use.
+func (p *plan) readDocker(ctx context.Context) {
+	if len(p.connections)+len(p.have.Insecure) > 0 { // a machine without registries may be without systemd too
+		p.docker.has, p.docker.runs = p.running(ctx, dockerUnit)
 	}
-	has, runs := p.running(ctx, dockerUnit)
-	if !has && len(p.have.Insecure) == 0 {
+}
+
+// insecure plans insecure-registries. The daemon is reloaded, never restarted: running
+// containers stay.
+func (p *plan) insecure(ctx context.Context) {
+	runs := p.docker.runs
+	if !p.docker.has && len(p.have.Insecure) == 0 {
 		return
 	}
 	d, err := p.daemon(ctx, runs)

@@ -30,7 +30,7 @@ func TestNoEngine(t *testing.T) {
 
 // Every master and worker has a list of registries, most of them an empty one.
 func TestWithoutRegistriesNoEngineIsInspected(t *testing.T) {
-	r := machine(t, docker, containerd("1.6.20")).connect()
+	r := machine(t, docker, containerd(t, "")).connect()
 	r.m.Fail["systemd"] = errors.New("no such file or directory")
 	r.expect("True Removed", "no registries are desired")
 	r.idle()
@@ -49,7 +49,7 @@ func TestEngineThatDoesNotRun(t *testing.T) {
 }
 
 func TestInstalledButDisabledEngineIsNone(t *testing.T) {
-	r := machine(t, docker, containerd("1.6.20"), file(configTOML, "version = 2\n")).connect(open(plain))
+	r := machine(t, docker, containerd(t, ""), file(configTOML, "version = 2\n")).connect(open(plain))
 	r.m.Units["containerd.service"] = &hosttest.UnitState{}
 	r.expect(connected)
 	if r.did("restart") != 0 || r.file(configTOML) != "version = 2\n" {
@@ -213,7 +213,7 @@ func TestSchemeThatChanges(t *testing.T) {
 }
 
 func TestTwentyRegistries(t *testing.T) {
-	r := machine(t, docker, containerd("1.6.20"))
+	r := machine(t, docker, containerd(t, ""))
 	var all []api.RegistryConnection
 	for i := range 20 {
 		server := fmt.Sprintf("10.0.1.%d:5000", i+1)

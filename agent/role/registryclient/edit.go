@@ -90,7 +90,7 @@ func (s *step) apply(e edit, check func(changed []byte) error, remember func(*ow
 	if changed == nil {
 		return s.leaveEmpty(e, mode)
 	}
-	return s.Host.Files.Write(e.path, changed, mode)
+	return s.Host.Files.Edit(e.path, changed, mode)
 }
 
 // leaveEmpty removes a file with nothing left in it if the agent created it, and else
@@ -105,7 +105,7 @@ func (s *step) leaveEmpty(e edit, mode fs.FileMode) error {
 		if err != nil || old == nil {
 			return err
 		}
-		return s.Host.Files.Write(e.path, []byte(e.empty), mode)
+		return s.Host.Files.Edit(e.path, []byte(e.empty), mode)
 	}
 	if err := s.Host.Files.Remove(e.path); err != nil {
 		return err

@@ -29,7 +29,7 @@ func (r *rig) secure(ca *registrytest.Certificate, name string) api.RegistryConn
 }
 
 func TestHTTPSWithItsOwnCAInOnePass(t *testing.T) {
-	r := machine(t, docker, containerd("1.6.20"), file(hosts, "127.0.0.1 localhost\n"))
+	r := machine(t, docker, containerd(t, ""), file(hosts, "127.0.0.1 localhost\n"))
 	ca := registrytest.CA(t, "CA", registrytest.Now())
 	c := r.secure(ca, "registry.example.com")
 	r.connect(c).expect(connected)
@@ -156,7 +156,7 @@ func TestOwnersLineForTheSameName(t *testing.T) {
 }
 
 func TestDryRunAsksNoRegistryWithoutItsCAAndWritesNothing(t *testing.T) {
-	r := machine(t, docker, containerd("1.6.20"))
+	r := machine(t, docker, containerd(t, ""))
 	c := r.secure(registrytest.CA(t, "CA", registrytest.Now()), "registry.example.com")
 	if err := os.RemoveAll(r.store.Directory); err != nil {
 		t.Fatal(err)
@@ -248,7 +248,7 @@ func (r *rig) crashing(n int) (crashed bool) {
 func TestKilledAtAnyChange(t *testing.T) {
 	ca := registrytest.CA(t, "CA", registrytest.Now())
 	prepared := func(t *testing.T) *rig {
-		return machine(t, docker, containerd("1.6.20"), file(hosts, "127.0.0.1 localhost\n"),
+		return machine(t, docker, containerd(t, ""), file(hosts, "127.0.0.1 localhost\n"),
 			file(daemonJSON, "{\"log-level\": \"warn\"}\n"), file(kubelet, `{"auths": {"mine:1": {"auth": "bWU6bWU="}}}`))
 	}
 	type section func(r *rig, secure api.RegistryConnection)

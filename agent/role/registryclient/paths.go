@@ -26,6 +26,7 @@ const (
 	certificateName      = "ca.crt"
 	otherCertificateName = "nodehitch.crt"
 	hostsTOMLName        = "hosts.toml"
+	defaultDirectory     = "_default" // what containerd reads for servers without one
 
 	publicMode = 0o644
 	secretMode = 0o600

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"maps"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/role/registryclient/containerdconf"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/probe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -20,6 +22,11 @@ import (
 type connection struct {
 	api.RegistryConnection
 	target probe.Target
+	// trust is what the operator's own files add to it, untrusted why they cannot be used.
+	// onlyContainerd are the CAs among them that Docker, which is in use, does not read.
+	trust          trust
+	untrusted      error
+	onlyContainerd []string
 	// probed says that answer and err are set. A registry is not probed as long as its CA is
 	// not on this machine.
 	probed bool
@@ -85,6 +92,11 @@ func (s *step) probeOne(ctx context.Context, c *connection) {
 	}
 	c.target.Limit = s.ProbeLimit
 	c.answer, c.err = probe.Check(ctx, c.target)
+	var terminal *converge.Terminal
+	if errors.As(c.err, &terminal) && terminal.Reason == api.ReasonCertificateRejected && len(c.onlyContainerd) > 0 {
+		c.err = converge.Fail(terminal.Reason, "%s; containerd reads %s, but Docker on this machine does not: put it into %s too", terminal.Message,
+			strings.Join(c.onlyContainerd, ", "), filepath.Join(dockerCertificates, containerdconf.DirectoryName(c.Server)))
+	}
 	s.refusals.record(c, s.Now())
 }
 

@@ -78,13 +78,16 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		return converge.Plan{}, err
 	}
 	p := &plan{step: s, have: have, connections: connectionsOf(desired), keep: map[string]bool{}}
+	p.readDocker(ctx)
+	p.readCRI(ctx)
+	p.trusts()
 	s.probe(ctx, p.connections)
 	if err := ctx.Err(); err != nil {
 		return converge.Plan{}, err
 	}
 	p.hosts()
 	p.certificates()
-	p.docker(ctx)
+	p.insecure(ctx)
 	p.containerd(ctx)
 	p.engines()
 	p.logins()
@@ -107,6 +110,10 @@ type plan struct {
 	uncertain bool
 	// engine says that the machine has a container engine.
 	engine bool
+	// docker says whether Docker is in use here, and whether it runs.
+	docker struct{ has, runs bool }
+	// cri is containerd, nil if Kubernetes does not use it here.
+	cri *cri
 }
 
 func (p *plan) do(group, summary string, f func(context.Context) error) {

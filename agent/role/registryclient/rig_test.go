@@ -6,12 +6,16 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -20,8 +24,10 @@ import (
 	"github.com/nodehitch/nodehitch/agent/connection/files"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient"
+	realcontainerd "github.com/nodehitch/nodehitch/e2e/containerd"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
@@ -47,6 +53,7 @@ type world struct {
 	mu        sync.Mutex
 	passwords map[string]string // by server; "" = open
 	asked     map[string]int    // logins by server
+	tunnels   []string          // asked for, by HTTPS
 	proxy     string
 }
 
@@ -61,6 +68,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if r.Method == http.MethodConnect {
+		w.tunnels = append(w.tunnels, r.Host)
+	}
 	want, there := w.passwords[r.Host]
 	if !there || r.Method == http.MethodConnect {
 		http.Error(out, "no route to "+r.Host, http.StatusBadGateway)
@@ -82,6 +92,12 @@ func (w *world) logins(server string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.asked[server]
+}
+
+func (w *world) connects() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.tunnels)
 }
 
 func (w *world) set(server, password string) {
@@ -132,11 +148,69 @@ func docker(m *hosttest.Machine) {
 	m.Units["docker.service"].Argv = []string{"/usr/sbin/dockerd", "-H", "fd://"}
 }
 
-func containerd(version string) hosttest.Part {
+// containerd is a real one of that version (major.minor), "" for the installed one, as far
+// as its configuration is concerned.
+func containerd(t *testing.T, version string) hosttest.Part {
+	t.Helper()
+	var program string
+	if version != "" {
+		program = realcontainerd.Program(t, version)
+	} else if version, program = realcontainerd.Installed(); program == "" {
+		t.Fatal("no containerd; `make deps` installs it")
+	}
 	return func(m *hosttest.Machine) {
 		m.Containerd = version
+		m.ContainerdConfig = func(path string, files map[string]hosttest.FileState) ([]byte, error) {
+			return dump(t, program, path, files)
+		}
 		hosttest.Runs("containerd.service", "/usr/bin/containerd")(m)
 	}
+}
+
+var dumps sync.Map // what each program has printed: a crash at every point asks thousands of times
+
+// dump runs a program on a copy of the files of containerd's configuration.
+func dump(t *testing.T, program, path string, files map[string]hosttest.FileState) ([]byte, error) {
+	type result struct {
+		out []byte
+		err error
+	}
+	key := program + "\x00" + path
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if isConfig(name, path) {
+			key += "\x00" + name + "\x00" + files[name].Content
+		}
+	}
+	if known, ok := dumps.Load(key); ok {
+		return known.(result).out, known.(result).err
+	}
+	root := t.TempDir()
+	for name, f := range files {
+		to := filepath.Join(root, name)
+		if !isConfig(name, path) {
+			continue
+		}
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, []byte(strings.ReplaceAll(f.Content, imported, root+imported)), 0o600)); err != nil {
+			return nil, err
+		}
+	}
+	argv := []string{program, "--config", filepath.Join(root, path), "config", "dump"}
+	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
+	cmd.Dir = "/" // some find relative imports from here
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = &host.CommandError{Argv: argv, Code: exit.ExitCode(), Output: strings.ReplaceAll(string(exit.Stderr), root, ""), Err: err}
+	}
+	out = bytes.ReplaceAll(out, []byte(root), nil)
+	dumps.Store(key, result{out, err})
+	return out, err
+}
+
+// imported is what the tests import.
+const imported = "/etc/containerd/conf.d/"
+
+func isConfig(name, path string) bool {
+	return name == path || strings.HasSuffix(name, ".toml") && !strings.HasSuffix(name, "/hosts.toml")
 }
 
 func file(path, content string) hosttest.Part { return hosttest.WithFile(path, content, 0o644) }

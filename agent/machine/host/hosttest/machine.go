@@ -35,6 +35,8 @@ type Machine struct {
 	Unavailable error
 	// Containerd is the version of the containerd that is installed, "" for none.
 	Containerd string
+	// ContainerdConfig runs that containerd: it prints what it makes of one of these files.
+	ContainerdConfig func(path string, files map[string]FileState) ([]byte, error)
 	// InvalidDaemonJSON is what dockerd --validate says of every daemon.json, nil if it takes all.
 	InvalidDaemonJSON error
 	// Containers is the container engine, nil if none is installed. Taken are the ports

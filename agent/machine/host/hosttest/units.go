@@ -3,6 +3,8 @@ package hosttest
 import (
 	"context"
 	"errors"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -253,6 +255,18 @@ func (h programs) ContainerdVersion(context.Context) (string, error) {
 		return "", &host.CommandError{Argv: []string{"containerd", "--version"}, Code: -1, Err: errors.New("no such program is installed")}
 	}
 	return h.Containerd, nil
+}
+
+func (h programs) ContainerdConfig(_ context.Context, path string, content []byte) ([]byte, error) {
+	h.changes.Read()
+	h.mu.Lock()
+	all := maps.Clone(h.Files)
+	h.mu.Unlock()
+	if content != nil {
+		path = filepath.Join(filepath.Dir(path), ".nodehitch-1")
+		all[path] = FileState{Content: string(content)}
+	}
+	return h.Machine.ContainerdConfig(path, all)
 }
 
 func (h programs) ValidateDocker(context.Context, []byte) error {

@@ -9,73 +9,86 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Directory is the config_path that SetConfigPath writes if none is set.
+// Directory is the config_path that is written if none is set.
 const Directory = "/etc/containerd/certs.d"
 
-// Config is what one file of containerd's configuration, config.toml or a drop-in
-// that it imports, says about registries.
+// Config is what containerd makes of its configuration, as far as registries are
+// concerned: of config.toml, of the files that it imports, and of its own defaults.
 type Config struct {
-	Version     Version  // of the containerd that reads it
-	Schema      int      // the file's version; 1 if it has none, as in every containerd
-	CRIDisabled bool     // disabled_plugins has the CRI plugin: containerd does nothing for Kubernetes
-	ConfigPath  string   // as it is written; "" and not set are the same to containerd
+	CRIDisabled bool     // containerd does nothing for Kubernetes
+	ConfigPath  string   // "" if it is not set
 	Legacy      []string // keys that keep containerd from starting if config_path is set too
-	Imports     []string // patterns of drop-ins, which override the file; see Imported
 
-	plugin    string // name of the plugin's table
-	hasPlugin bool   // the table exists; it may be empty
-	localPull bool   // 2.1 and later: the transfer service does not pull images
+	version   Version
+	localPull bool // 2.1 and later: the transfer service does not pull images
 }
 
-// Read decodes the content of config.toml or of a drop-in; no content is a file without
-// settings. An error describes what containerd would refuse, with its line.
-func Read(content []byte, v Version) (Config, error) {
-	root, err := decode(content)
+// Read reads what `containerd config dump` prints. How files are merged, and what becomes
+// of a file of an older version, differs between containerds, even between patches of one
+// version; so containerd itself says it.
+func Read(dump []byte, v Version) (Config, error) {
+	root, err := decode(dump)
 	if err != nil {
 		return Config{}, err
 	}
-	c := Config{Version: v}
-	if c.Schema, err = schemaOf(root, v); err != nil {
-		return Config{}, err
-	}
-	if c.Imports, err = list(root, "imports"); err != nil {
-		return Config{}, err
-	}
+	c := Config{version: v}
 	disabled, err := list(root, "disabled_plugins")
 	if err != nil {
 		return Config{}, err
 	}
-	c.CRIDisabled = slices.ContainsFunc(disabled, func(name string) bool { return v.isCRI(c.Schema, name) })
 	plugins, err := table(root, "plugins")
 	if err != nil {
 		return Config{}, err
 	}
-	return c, c.readPlugin(plugins)
-}
-
-// readPlugin reads the table of the plugin that pulls images for Kubernetes.
-func (c *Config) readPlugin(plugins map[string]any) error {
-	name := c.Version.plugin(c.Schema, plugins)
-	c.plugin = name
-	_, c.hasPlugin = plugins[name]
-	plugin, err := table(plugins, name)
+	plugin, err := table(plugins, dumpedPlugin(plugins))
 	if err != nil {
-		return err
+		return Config{}, err
 	}
+	c.CRIDisabled = plugin == nil || slices.ContainsFunc(disabled, isCRI)
 	registry, err := table(plugin, "registry")
 	if err != nil {
-		return err
+		return Config{}, err
 	}
-	if value, ok := registry["config_path"]; ok {
-		if c.ConfigPath, ok = value.(string); !ok {
-			return fmt.Errorf("config_path of the plugin %s is no string, and containerd does not start with that; write it in quotes", name)
-		}
+	c.ConfigPath, _ = registry["config_path"].(string)
+	if c.Legacy, err = legacy(registry, v); err != nil {
+		return Config{}, err
 	}
-	if c.Legacy, err = legacy(registry, c.Version); err != nil {
-		return err
+	c.localPull = pullsLocally(plugin, registry)
+	return c, nil
+}
+
+// Directories are where containerd looks for hosts.toml, in order; new files belong into
+// the first. There are none if config_path has yet to be set.
+func (c Config) Directories() []string {
+	path := c.ConfigPath
+	if path == "" && c.version.since(2, 2) && len(c.Legacy) == 0 {
+		path = defaultPath
 	}
-	c.localPull = pullsLocally(plugins, registry)
-	return nil
+	directories := filepath.SplitList(path)
+	if len(directories) > 1 && c.version.transfers() && !c.localPull {
+		return nil
+	}
+	return directories
+}
+
+// Wanted is the directory for config_path if there are no Directories: the first one of a
+// list that this containerd does not support, else Directory.
+func (c Config) Wanted() string {
+	if paths := filepath.SplitList(c.ConfigPath); len(paths) > 0 && paths[0] != "" {
+		return paths[0]
+	}
+	return Directory
+}
+
+// Mentions reports whether the content of a configuration file has a table of the plugin
+// that pulls images for Kubernetes, under any of its names.
+func Mentions(content []byte) bool {
+	root, err := decode(content)
+	if err != nil {
+		return false
+	}
+	plugins, err := table(root, "plugins")
+	return err == nil && slices.ContainsFunc(pluginNames, func(name string) bool { return plugins[name] != nil })
 }
 
 // decode reads the file as a tree; its errors have a line and a column.
@@ -85,25 +98,9 @@ func decode(content []byte) (map[string]any, error) {
 	var syntax *toml.DecodeError
 	if errors.As(err, &syntax) {
 		line, column := syntax.Position()
-		return nil, fmt.Errorf("line %d, column %d: %w; containerd does not start with that", line, column, err)
+		return nil, fmt.Errorf("line %d, column %d: %w", line, column, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%w; containerd does not start with that", err)
-	}
-	return root, nil
-}
-
-// schemaOf reads the file's version.
-func schemaOf(root map[string]any, v Version) (int, error) {
-	value, ok := root["version"]
-	if !ok {
-		return 1, nil
-	}
-	schema, ok := value.(int64)
-	if !ok || schema < 0 || schema > v.newestSchema() {
-		return 0, fmt.Errorf("version = %v: containerd %s knows versions 1 to %d of its configuration", value, v, v.newestSchema())
-	}
-	return max(1, int(schema)), nil
+	return root, err
 }
 
 // table returns the table with that name, nil if there is none.
@@ -114,7 +111,7 @@ func table(parent map[string]any, name string) (map[string]any, error) {
 	}
 	t, ok := value.(map[string]any)
 	if !ok {
-		return nil, fmt.Errorf("%s is no table, and containerd does not start with that", name)
+		return nil, fmt.Errorf("%s is no table", name)
 	}
 	return t, nil
 }
@@ -125,31 +122,28 @@ func list(parent map[string]any, name string) ([]string, error) {
 	if !ok {
 		return nil, nil
 	}
-	wrong := fmt.Errorf("%s is no list of strings, and containerd does not start with that", name)
 	values, ok := value.([]any)
 	if !ok {
-		return nil, wrong
+		return nil, fmt.Errorf("%s is no list of strings", name)
 	}
 	var texts []string
 	for _, v := range values {
 		text, ok := v.(string)
 		if !ok {
-			return nil, wrong
+			return nil, fmt.Errorf("%s is no list of strings", name)
 		}
 		texts = append(texts, text)
 	}
 	return texts, nil
 }
 
-// Imported returns the patterns of Imports for filepath.Glob, for a file in that
-// directory. A pattern without * is a file that must exist.
-func (c Config) Imported(directory string) []string {
-	var patterns []string
-	for _, p := range c.Imports {
-		if !filepath.IsAbs(p) {
-			p = filepath.Join(directory, p)
-		}
-		patterns = append(patterns, filepath.Clean(p))
+// Imported are the files that the dump says were read, config.toml among them.
+func Imported(dump []byte) []string {
+	root, err := decode(dump)
+	if err != nil {
+		return nil
 	}
-	return patterns
+	files, _ := list(root, "imports")
+	slices.Sort(files)
+	return files
 }

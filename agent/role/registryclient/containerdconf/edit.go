@@ -2,7 +2,6 @@ package containerdconf
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,7 +10,7 @@ import (
 
 const (
 	key = "config_path"
-	// marker ends each line that SetConfigPath writes, so that people see who wrote it.
+	// marker ends each line that an edit writes, so that people see who wrote it.
 	marker = "# nodehitch"
 	// was stands between the marker and the previous value.
 	was = ": was "
@@ -19,56 +18,52 @@ const (
 	newFile = "# Made by nodehitch-agent: containerd had no configuration.\n"
 )
 
-// SetConfigPath returns the content of config.toml with a config_path in which this
-// containerd looks for hosts.toml. It writes Directory if none is set (no content: a new
-// file), and the first directory of a list if this containerd does not support lists. A
-// config_path that works already stays, and content is returned unchanged.
-//
-// The result is decoded again to verify that nothing else has changed. It is an error if
-// no edit passes that check, or if other settings of the file would keep containerd from
-// starting with a config_path.
-func SetConfigPath(content []byte, v Version) ([]byte, error) {
+// Candidates returns contents of config.toml with this config_path, the best first.
+// Each differs from content in nothing else. Which of them containerd reads as meant depends
+// on its version, on the version of the file and on the files that it imports: a dump of
+// each tells (see Sets). No content is a file that does not exist.
+func Candidates(content []byte, v Version, directory string) ([][]byte, error) {
 	if len(strings.TrimSpace(string(content))) == 0 {
-		schema := 2
+		schema, plugin := 2, criPlugin
 		if v.Major > 1 {
-			schema = 3
+			schema, plugin = 3, imagesPlugin
 		}
-		return []byte(fmt.Sprintf("%sversion = %d\n\n%s\n%s\n", newFile, schema, header(v.plugin(schema, nil)), "  "+assigned(Directory))), nil
+		return [][]byte{fmt.Appendf(nil, "%sversion = %d\n\n%s\n%s\n", newFile, schema, header(plugin), "  "+assigned(directory))}, nil
 	}
-	c, err := Read(content, v)
+	root, err := decode(content)
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Directories()) > 0 {
-		return content, nil
-	}
-	if len(c.Legacy) > 0 {
-		return nil, fmt.Errorf("%s beside config_path: containerd would not start; move it to hosts.toml and remove it", strings.Join(c.Legacy, " and "))
-	}
-	directory := firstOf(c.ConfigPath)
-	e, err := newEditor(content, []string{"plugins", c.plugin, "registry", key})
-	if err != nil {
-		return nil, err
-	}
-	for _, edit := range e.candidates(directory) {
-		if text := edit.apply(content); onlySets(content, text, e.path, directory) {
-			return text, nil
+	var found [][]byte
+	for _, plugin := range candidatePlugins(root) {
+		e, err := newEditor(content, []string{"plugins", plugin, "registry", key})
+		if err != nil {
+			return nil, err
+		}
+		for _, edit := range e.candidates(directory) {
+			if text := edit.apply(content); onlySets(content, text, e.path, directory) {
+				found = append(found, text)
+				break
+			}
 		}
 	}
-	return nil, fmt.Errorf("config_path of the plugin %s cannot be set in this file; write config_path = %s there", e.path[1], quoted(directory))
+	return found, nil
 }
 
-// firstOf returns the one directory that replaces a path.
-func firstOf(path string) string {
-	if paths := filepath.SplitList(path); len(paths) > 0 && paths[0] != "" {
-		return paths[0]
+// candidatePlugins are the names of the plugin's table, that of the file's own version first.
+func candidatePlugins(root map[string]any) []string {
+	switch version, _ := root["version"].(int64); {
+	case version > 2:
+		return []string{imagesPlugin, criPlugin}
+	case version == 2:
+		return []string{criPlugin, imagesPlugin}
 	}
-	return Directory
+	return []string{shortName, imagesPlugin, criPlugin}
 }
 
 // header is the header of a new table of the registries.
 func header(plugin string) string {
-	if plugin != "cri" {
+	if plugin != shortName {
 		plugin = quoted(plugin)
 	}
 	return "[plugins." + plugin + ".registry] " + marker

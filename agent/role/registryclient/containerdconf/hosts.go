@@ -7,9 +7,16 @@ import (
 
 // Host is a registry as hosts.toml describes it.
 type Host struct {
-	Server string // host or host:port, an IPv6 address in brackets
-	HTTPS  bool
-	CAFile string // absolute path of PEM, trusted besides the system's own; "" for none
+	Server  string // host or host:port, an IPv6 address in brackets
+	HTTPS   bool
+	CAFiles []string // absolute paths of PEM, trusted besides the system's own
+	Client  []Pair
+}
+
+// Pair is a client certificate, by its files.
+type Pair struct {
+	Certificate string
+	Key         string // "" if the certificate's file has it
 }
 
 // HostsFile is the whole content of hosts.toml for a registry without mirrors. It sets no
@@ -27,11 +34,31 @@ func HostsFile(h Host) []byte {
 	var b strings.Builder
 	b.WriteString("# Kept by nodehitch-agent: what is changed here is put back.\n")
 	fmt.Fprintf(&b, "server = %s\n", quoted(scheme+"://"+h.Server))
-	if h.HTTPS && h.CAFile != "" {
-		fmt.Fprintf(&b, "ca = %s\n", quoted(h.CAFile))
+	if h.HTTPS && len(h.CAFiles) > 0 {
+		fmt.Fprintf(&b, "ca = %s\n", listed(h.CAFiles...))
+	}
+	if h.HTTPS && len(h.Client) > 0 {
+		var pairs []string
+		for _, p := range h.Client {
+			if p.Key == "" {
+				pairs = append(pairs, listed(p.Certificate, p.Certificate))
+			} else {
+				pairs = append(pairs, listed(p.Certificate, p.Key))
+			}
+		}
+		fmt.Fprintf(&b, "client = [%s]\n", strings.Join(pairs, ", "))
 	}
 	b.WriteString("\n[host] # no mirrors; containerd 1.x needs the table\n")
 	return []byte(b.String())
+}
+
+// listed is a list of strings in TOML.
+func listed(texts ...string) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, quoted(text))
+	}
+	return "[" + strings.Join(all, ", ") + "]"
 }
 
 // DirectoryName is the directory below config_path for a server.

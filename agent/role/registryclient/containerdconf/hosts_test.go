@@ -1,6 +1,7 @@
 package containerdconf_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,21 +19,25 @@ func TestHostsFile(t *testing.T) {
 		wanted string
 	}{
 		"HTTP":                    {containerdconf.Host{Server: "10.10.0.2:5000"}, "server = \"http://10.10.0.2:5000\"\n"},
-		"HTTP has no CA":          {containerdconf.Host{Server: "reg", CAFile: "/ca.crt"}, "server = \"http://reg\"\n"},
+		"HTTP has no CA":          {containerdconf.Host{Server: "reg", CAFiles: []string{"/ca.crt"}}, "server = \"http://reg\"\n"},
 		"HTTPS, the system's CAs": {containerdconf.Host{Server: "reg:5000", HTTPS: true}, "server = \"https://reg:5000\"\n"},
 		"HTTPS, a private CA, IPv6": {
-			containerdconf.Host{Server: "[fd00::1]:5000", HTTPS: true, CAFile: "/etc/containerd/certs.d/[fd00::1]:5000/ca.crt"},
-			"server = \"https://[fd00::1]:5000\"\nca = \"/etc/containerd/certs.d/[fd00::1]:5000/ca.crt\"\n",
+			containerdconf.Host{Server: "[fd00::1]:5000", HTTPS: true, CAFiles: []string{"/etc/containerd/certs.d/[fd00::1]:5000/ca.crt"}},
+			"server = \"https://[fd00::1]:5000\"\nca = [\"/etc/containerd/certs.d/[fd00::1]:5000/ca.crt\"]\n",
 		},
-		"a path with quotes": {containerdconf.Host{Server: "reg", HTTPS: true, CAFile: "/\"\\\n"}, "server = \"https://reg\"\nca = \"/\\\"\\\\\\u000A\"\n"},
+		"a path with quotes": {containerdconf.Host{Server: "reg", HTTPS: true, CAFiles: []string{"/\"\\\n"}}, "server = \"https://reg\"\nca = [\"/\\\"\\\\\\u000A\"]\n"},
+		"two CAs and client certificates": {
+			containerdconf.Host{Server: "reg", HTTPS: true, CAFiles: []string{"/a.crt", "/b.crt"}, Client: []containerdconf.Pair{{Certificate: "/c.cert", Key: "/c.key"}, {Certificate: "/d.cert"}}},
+			"server = \"https://reg\"\nca = [\"/a.crt\", \"/b.crt\"]\nclient = [[\"/c.cert\", \"/c.key\"], [\"/d.cert\", \"/d.cert\"]]\n",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := containerdconf.HostsFile(c.host)
 			if diff := cmp.Diff(kept+c.wanted+noMirrors, string(got)); diff != "" {
 				t.Errorf("(-wanted +got):\n%s", diff)
 			}
-			var decoded struct{ CA string }
-			if err := toml.Unmarshal(got, &decoded); err != nil || c.host.HTTPS && decoded.CA != c.host.CAFile {
+			var decoded struct{ CA []string }
+			if err := toml.Unmarshal(got, &decoded); err != nil || c.host.HTTPS && !slices.Equal(decoded.CA, c.host.CAFiles) {
 				t.Errorf("%+v, %v", decoded, err)
 			}
 		})

@@ -4,27 +4,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pelletier/go-toml/v2"
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/containerdconf"
 )
 
-// TestRandom sets and unsets in files that are put together of pieces in any order:
-// the file is the same again, containerd finds the directory in between, and what is
-// foreign is still there.
+// TestRandom edits files that are put together of pieces in any order. Each candidate
+// differs in nothing else: Candidates itself verifies that.
 func TestRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := rapid.SampledFrom([]struct {
-			version containerdconf.Version
-			schema  string
-			plugin  string
-		}{
-			{v16, "", "cri"},
-			{v16, "version = 2\n", "\"io.containerd.grpc.v1.cri\""},
-			{v20, "version = 2\n", "'io.containerd.grpc.v1.cri'"},
-			{v20, "version = 3\n", "\"io.containerd.cri.v1.images\""},
-			{v22, "", "\"io.containerd.cri.v1.images\""},
-			{v22, "version = 3\n", "'io.containerd.cri.v1.images'"},
+		c := rapid.SampledFrom([]struct{ schema, plugin string }{
+			{"", "cri"},
+			{"version = 2\n", "\"io.containerd.grpc.v1.cri\""},
+			{"version = 2\n", "'io.containerd.grpc.v1.cri'"},
+			{"version = 3\n", "\"io.containerd.cri.v1.images\""},
+			{"", "'io.containerd.cri.v1.images'"},
 		}).Draw(t, "version")
 		heads := []string{
 			"oom_score = 1 # head\n", "root = '/var'\n", "\n", "# why\n", "imports = [ # many\n  'a',\n]\n",
@@ -50,21 +45,28 @@ func TestRandom(t *testing.T) {
 		if strings.TrimSpace(content) == "" {
 			t.Skip("a file without settings")
 		}
-		if _, err := containerdconf.Read([]byte(content), c.version); err != nil {
+		if toml.Unmarshal([]byte(content), &map[string]any{}) != nil {
 			t.Skip("a table twice, or so")
 		}
-		after, err := containerdconf.SetConfigPath([]byte(content), c.version)
-		if err != nil {
+		found, err := containerdconf.Candidates([]byte(content), v16, containerdconf.Directory)
+		if err != nil || len(found) == 0 {
 			t.Fatalf("%v in\n%s", err, content)
 		}
-		got, err := containerdconf.Read(after, c.version)
-		if err != nil || len(got.Directories()) != 1 || got.Directories()[0] != containerdconf.Directory {
-			t.Fatalf("%+v, %v in\n%s", got, err, after)
-		}
-		if again, err := containerdconf.SetConfigPath(after, c.version); err != nil || string(again) != string(after) {
-			t.Fatalf("set again: %v\n%s", err, again)
+		for _, after := range found {
+			checkCandidate(t, after)
 		}
 	})
+}
+
+// checkCandidate wants a file that TOML accepts, in which the path cannot be set again.
+func checkCandidate(t interface{ Fatalf(string, ...any) }, after []byte) {
+	if err := toml.Unmarshal(after, &map[string]any{}); err != nil || !strings.Contains(string(after), containerdconf.Directory) {
+		t.Fatalf("%v in\n%s", err, after)
+	}
+	again, err := containerdconf.Candidates(after, v16, containerdconf.Directory)
+	if err != nil || len(again) == 0 {
+		t.Fatalf("set again: %v\n%s", err, after)
+	}
 }
 
 // FuzzConfig: no content makes the editors panic, and what they return they can read.
@@ -75,16 +77,12 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content []byte, major, minor uint8) {
 		v := containerdconf.Version{Major: int(major), Minor: int(minor)}
-		after, err := containerdconf.SetConfigPath(content, v)
+		found, err := containerdconf.Candidates(content, v, containerdconf.Directory)
 		if err != nil {
 			return
 		}
-		c, err := containerdconf.Read(after, v)
-		if err != nil || len(c.Directories()) == 0 {
-			t.Fatalf("set: %+v, %v\n%q", c, err, after)
-		}
-		if again, err := containerdconf.SetConfigPath(after, v); err != nil || string(again) != string(after) {
-			t.Fatalf("set again: %v\n%q\n%q", err, after, again)
+		for _, after := range found {
+			checkCandidate(t, after)
 		}
 	})
 }

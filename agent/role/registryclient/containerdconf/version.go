@@ -1,6 +1,7 @@
 // Package containerdconf edits the text of containerd's configuration for private
 // registries: config_path in config.toml, in each version of its schema, and the hosts.toml
-// of a registry. Everything else stays byte for byte the same. It reads and writes no file.
+// of a registry. Everything else stays byte for byte the same. It reads and writes no file:
+// what containerd makes of its files, its own `config dump` says.
 package containerdconf
 
 import (

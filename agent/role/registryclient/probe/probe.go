@@ -9,6 +9,7 @@ package probe
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -28,12 +29,30 @@ type Target struct {
 	Username, Password string
 	// CA is trusted in addition to the system's roots, PEM; may be empty.
 	CA []byte
+	// Trust is what the operator of this machine adds.
+	Trust Trust
 	// Hosts are the names, in lower case, that have an address in /etc/hosts.
 	Hosts map[string]netip.Addr
 	// Proxy is the proxy of the document, nil for none.
 	Proxy *api.ProxySection
 	// Limit is how long the whole check may take; 0 = 10 seconds.
 	Limit time.Duration
+}
+
+// Trust is what a machine's own files say about a registry: further CAs, PEM, and client
+// certificates.
+type Trust struct {
+	CAs    []byte
+	Client []tls.Certificate
+}
+
+// Endpoint is the host that serves the images of a server: Docker and containerd ask another
+// one for those of docker.io, which serves none itself.
+func Endpoint(server string) string {
+	if server == "docker.io" {
+		return "registry-1.docker.io"
+	}
+	return server
 }
 
 // Answer describes a registry that works.

@@ -30,7 +30,7 @@ type session struct {
 
 func newSession(t Target) *session {
 	s := &session{
-		Target: t, base: &url.URL{Scheme: string(t.Scheme), Host: t.Server, Path: "/v2/"},
+		Target: t, base: &url.URL{Scheme: string(t.Scheme), Host: Endpoint(t.Server), Path: "/v2/"},
 	}
 	if t.Username != "" || t.Password != "" {
 		s.secrets = []string{base64.StdEncoding.EncodeToString([]byte(t.Username + ":" + t.Password)), t.Password}
@@ -40,8 +40,8 @@ func newSession(t Target) *session {
 		Transport: &http.Transport{
 			Proxy:       func(r *http.Request) (*url.URL, error) { u, _ := t.proxyFor(r.URL); return u, nil },
 			DialContext: t.dial,
-			// As in Docker: the system's roots, and the CA of this server.
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots(t.CA)},
+			// As in Docker: the system's roots, and what this server has.
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots(t.CA, t.Trust.CAs), Certificates: t.Trust.Client},
 			MaxResponseHeaderBytes: 32 << 10,
 			DisableCompression:     true, // maxBody bounds what is sent
 			IdleConnTimeout:        time.Second,
@@ -50,12 +50,14 @@ func newSession(t Target) *session {
 	return s
 }
 
-func roots(ca []byte) *x509.CertPool {
+func roots(cas ...[]byte) *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
 		pool = x509.NewCertPool()
 	}
-	pool.AppendCertsFromPEM(ca)
+	for _, ca := range cas {
+		pool.AppendCertsFromPEM(ca)
+	}
 	return pool
 }
 

@@ -43,12 +43,12 @@ func CA(t testing.TB, name string, v Valid) *Certificate {
 	}, v, nil)
 }
 
-// Issue makes a server's certificate for these names and addresses.
+// Issue makes a certificate for these names and addresses, for a server or a client.
 func (c *Certificate) Issue(t testing.TB, v Valid, names ...string) *Certificate {
 	t.Helper()
 	template := &x509.Certificate{
 		Subject:  pkix.Name{CommonName: "registry"},
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {

@@ -21,8 +21,8 @@ import (
 type Options struct {
 	// Address to listen on, "127.0.0.1:0" by default.
 	Address string
-	// Certificate makes it HTTPS.
-	Certificate *Certificate
+	// Certificate makes it HTTPS; then clients need a certificate of ClientCA, if it is set.
+	Certificate, ClientCA *Certificate
 	// Username and Password of the only login, checked with htpasswd or by Tokens.
 	Username, Password string
 	Tokens             *TokenService
@@ -103,6 +103,11 @@ func (o Options) config(t testing.TB, dir string) string {
 		write(t, certificate, string(o.Certificate.PEM))
 		write(t, key, string(o.Certificate.Key))
 		lines = append(lines, "  tls:", "    certificate: "+certificate, "    key: "+key)
+		if o.ClientCA != nil {
+			clients := filepath.Join(dir, "clients.crt")
+			write(t, clients, string(o.ClientCA.PEM))
+			lines = append(lines, "    clientcas: ["+clients+"]")
+		}
 	}
 	switch {
 	case o.Tokens != nil:
