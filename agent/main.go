@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodehitch/nodehitch/shared/nocore"
+	"github.com/nodehitch/nodehitch/shared/plain"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -36,6 +37,7 @@ func main() {
 
 // execute runs one command line and returns its exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stdout, stderr = plain.Writer(stdout), plain.Writer(stderr)
 	root := command()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -20,6 +20,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/plain"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -221,6 +222,25 @@ func TestStatusWithoutADaemon(t *testing.T) {
 	code, _, stderr := runs(t, "status", "--status-file", "/nonexistent/status.json")
 	if code != exitFailed || !strings.Contains(stderr, "systemctl status nodehitch-agent") {
 		t.Errorf("exit %d, %q", code, stderr)
+	}
+}
+
+// A status file of before, or one that another program wrote.
+func TestWhatAStatusSaysDoesNothing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "status.json")
+	s := status.Status{AgentVersion: "v1", NodeID: "\x1b[2J", Node: api.NodeStatus{Conditions: []api.Condition{
+		{Type: "Ready", Status: api.ConditionFalse, Reason: api.ReasonPortInUse, Message: "process 7 (\u202e\u009b31m)"}}}}
+	if err := status.Save(file, s); err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []string{"table", "json"} {
+		code, stdout, _ := runs(t, "status", "--status-file", file, "-o", o)
+		if code != exitOK || plain.Text(stdout) != stdout || !strings.Contains(stdout, "process 7 (??31m)") {
+			t.Errorf("%s: %d, %q", o, code, stdout)
+		}
+	}
+	if code, _, stderr := runs(t, "apply", "-f", "/nonexistent/\x1b[2J"); code == exitOK || plain.Text(stderr) != stderr {
+		t.Errorf("%d, %q", code, stderr)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/plain"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -50,6 +51,7 @@ func (b *Board) Change(f func(*Status)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f(&b.status)
+	plain.Strings(&b.status) // whatever it is from: a process's name, a file, another server
 	for _, c := range b.subscribers {
 		select {
 		case c <- struct{}{}:

@@ -72,6 +72,20 @@ func TestNothingIsReportedBeforeThereIsSomethingToSay(t *testing.T) {
 	}
 }
 
+// A message may quote a process's name, which any user of the machine chooses.
+func TestTextsOfOthersDoNothing(t *testing.T) {
+	b, c := board()
+	r := outcome(1, api.ConditionFalse, api.ReasonPortInUse, c.minute(1).Now())
+	r.Conditions[0].Message = "process 7 (\x1b]0;x\x07\u202e) listens"
+	b.Converged(r, "d1")
+	b.Acting(converge.Event{Summary: "run \x1b[2J"})
+	b.Change(func(s *status.Status) { s.Node.AgentUpgrade = &api.AgentUpgrade{Message: "\u009b"} })
+	s, _ := b.Report()
+	if s.Conditions[0].Message != "process 7 (?]0;x??) listens" || s.Activity.Summary != "run ?[2J" || s.AgentUpgrade.Message != "?" {
+		t.Errorf("%q, %q, %q", s.Conditions[0].Message, s.Activity.Summary, s.AgentUpgrade.Message)
+	}
+}
+
 func TestNewDocumentIsNotReadyUntilItIsConverged(t *testing.T) {
 	b, c := board()
 	b.Observed(document(1), "d1")

@@ -10,11 +10,13 @@ import (
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/node"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/plain"
 )
 
 // Enroll redeems a join token for a client certificate.
 func (s *Handler) Enroll(ctx context.Context, r EnrollRequestObject) (EnrollResponseObject, error) {
 	call := callOf(ctx)
+	plain.Strings(r.Body)
 	issued, err := s.Enrollment.Enroll(ctx, call.joinToken, *r.Body, call.remote())
 	if err != nil {
 		return nil, err
@@ -142,8 +144,10 @@ func agentOf(header *string) (wire.Agent, error) {
 	return agent, nil
 }
 
-// PutNodeStatus takes what a node observed.
+// PutNodeStatus takes what a node observed. Texts of a machine enter here, by Enroll and by
+// PostFormat, and are made harmless.
 func (s *Handler) PutNodeStatus(ctx context.Context, r PutNodeStatusRequestObject) (PutNodeStatusResponseObject, error) {
+	plain.Strings(r.Body)
 	if err := s.Nodes.ReportStatus(ctx, callOf(ctx).nodeID, *r.Body); err != nil {
 		return nil, err
 	}
@@ -152,6 +156,7 @@ func (s *Handler) PutNodeStatus(ctx context.Context, r PutNodeStatusRequestObjec
 
 // PostFormat takes one message of the format exchange.
 func (s *Handler) PostFormat(ctx context.Context, r PostFormatRequestObject) (PostFormatResponseObject, error) {
+	plain.Strings(r.Body)
 	permit, err := s.Volumes.Report(ctx, callOf(ctx).nodeID, canonical(r.VolumeID), *r.Body)
 	if err != nil {
 		return nil, err

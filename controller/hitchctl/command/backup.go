@@ -55,7 +55,7 @@ nodehitch-controller restore replaces the state by a backup.`,
 // takeBackup writes a backup to the file, which appears when it is whole.
 func (a *app) takeBackup(ctx context.Context, c *client.Controller, path string) (m archive.Manifest, err error) {
 	if path == "-" {
-		m, err = a.receiveBackup(ctx, c, a.out)
+		m, err = a.receiveBackup(ctx, c, a.out.Writer)
 		if err != nil {
 			err = fmt.Errorf("%w; the file is no complete backup", err)
 		}
@@ -151,13 +151,13 @@ func (p *progress) Write(b []byte) (int, error) {
 	p.have += int64(len(b))
 	if p.screen.TTY && p.whole > 0 && time.Since(p.shown) > 200*time.Millisecond {
 		p.shown, p.anythingSaid = time.Now(), true
-		fmt.Fprintf(p.screen, "\r%s of %s ", wording.Size(p.have), wording.Size(p.whole))
+		fmt.Fprintf(p.screen.Writer, "\r%s of %s ", wording.Size(p.have), wording.Size(p.whole))
 	}
 	return len(b), nil
 }
 
 func (p *progress) done() {
 	if p.anythingSaid {
-		fmt.Fprint(p.screen, "\r\x1b[K")
+		fmt.Fprint(p.screen.Writer, "\r\x1b[K")
 	}
 }

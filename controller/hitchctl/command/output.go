@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/query"
+	"github.com/nodehitch/nodehitch/shared/plain"
 )
 
 // output is the value of -o.
@@ -94,10 +95,17 @@ func encoded(o output, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o == asYAML {
-		return yaml.JSONToYAML(text)
+	if text = plain.JSON(text); o == asYAML {
+		return yamlOf(text)
 	}
 	return append(text, '\n'), nil
+}
+
+// yamlOf is the JSON text as YAML. Its encoder escapes control characters; what else does something
+// it writes as it is, and what a terminal makes of that is another text.
+func yamlOf(text []byte) ([]byte, error) {
+	text, err := yaml.JSONToYAML(text)
+	return []byte(plain.Text(string(text))), err
 }
 
 // print prints lines.

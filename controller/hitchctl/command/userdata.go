@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -144,7 +145,11 @@ func trustParams(ctx context.Context, c *client.Controller, urls []string) (clou
 // is none.
 func (a *app) secretFile(path string, text []byte, what string) error {
 	if path == "" || path == "-" {
-		_, err := a.out.Write(text)
+		to := io.Writer(a.out)
+		if !a.out.TTY { // it has to be exact
+			to = a.out.Writer
+		}
+		_, err := to.Write(text)
 		return err
 	}
 	if err := writePrivate(path, text); err != nil {

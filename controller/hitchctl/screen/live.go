@@ -14,7 +14,7 @@ type Live struct {
 
 // Live begins a display at the cursor. Done must follow.
 func (s *Screen) Live() *Live {
-	_, _ = io.WriteString(s, hideCursor)
+	_, _ = io.WriteString(s.Writer, hideCursor)
 	return &Live{screen: s}
 }
 
@@ -38,12 +38,12 @@ func (l *Live) Draw(lines []string) {
 	}
 	b.WriteString("\r")
 	for _, line := range lines {
-		b.WriteString(line + toLineEnd + "\n")
+		b.WriteString(safe(line) + toLineEnd + "\n")
 	}
 	b.WriteString(toEnd)
 	l.drawn = len(lines)
-	_, _ = io.WriteString(l.screen, b.String())
+	_, _ = io.WriteString(l.screen.Writer, b.String())
 }
 
 // Done leaves the last drawing and gives the cursor back.
-func (l *Live) Done() { _, _ = io.WriteString(l.screen, showCursor) }
+func (l *Live) Done() { _, _ = io.WriteString(l.screen.Writer, showCursor) }

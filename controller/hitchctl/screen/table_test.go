@@ -86,6 +86,21 @@ func TestTextOfOthersCannotSteerTheTerminal(t *testing.T) {
 	}
 }
 
+// Whatever a command prints, only colours of this program get through.
+func TestNothingThatIsPrintedSteersTheTerminal(t *testing.T) {
+	var out bytes.Buffer
+	s := screen.Plain(&out, 0)
+	s.Color = true
+	fmt.Fprintf(s, "%s \x1b[2J\x1b[8mhidden \x1b]52;c;eA==\x07\u202e\u009b31m\r\n", s.Paint(screen.Bad, "bad"))
+	live := s.Live()
+	live.Draw([]string{"a\x1b[1Ab\rc"})
+	live.Done()
+	want := "\x1b[31;1mbad\x1b[0m ?[2J?[8mhidden ?]52;c;eA==???31m?\n\x1b[?25l\ra?[1Ab?c\x1b[K\n\x1b[J\x1b[?25h"
+	if out.String() != want {
+		t.Errorf("got  %q\nwant %q", out.String(), want)
+	}
+}
+
 func TestColours(t *testing.T) {
 	s := screen.Plain(&bytes.Buffer{}, 0)
 	if got := s.Paint(screen.Bad, "x"); got != "x" {

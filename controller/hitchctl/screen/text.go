@@ -6,24 +6,12 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"github.com/nodehitch/nodehitch/shared/plain"
 )
 
-// Clean makes text safe and on one line: control characters become spaces or
-// \u escapes, white space runs become one space.
-func Clean(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case unicode.IsSpace(r):
-			b.WriteRune(' ')
-		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar:
-			b.WriteRune('?')
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return strings.Join(strings.Fields(b.String()), " ")
-}
+// Clean makes text safe and on one line.
+func Clean(text string) string { return plain.Line(text) }
 
 // CleanLines cleans each line of a text and keeps its indentation.
 func CleanLines(text string) string {

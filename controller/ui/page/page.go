@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/plain"
 )
 
 // Frame is what a page needs besides its objects.
@@ -33,7 +34,7 @@ type View interface {
 }
 
 // Write writes a page as HTML in UTF-8: the whole page, or its fragment. It fails only if w does.
-func Write(w io.Writer, f Frame, v View) error { return write(w, f, v) }
+func Write(w io.Writer, f Frame, v View) error { return write(plain.Writer(w), f, v) }
 
 // Overview is the first page: what an operator must decide, the fleet, operations at work, the
 // latest events.

@@ -15,6 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/ui/page"
 	"github.com/nodehitch/nodehitch/controller/ui/page/pagetest"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/plain"
 )
 
 // written is what a world shows at a path.
@@ -474,6 +475,21 @@ func TestTheOverviewHasWhatMustBeDecided(t *testing.T) {
 
 // No secret that a request could hold is in the samples, and the page shows no parameter but what
 // it knows: it must not show additionalParams as they are.
+// What somebody wrote or a cloud says is shown, and does nothing.
+func TestTextsOfOthersDoNothing(t *testing.T) {
+	w := pagetest.Fleet(60)
+	for i := range w.Nodes {
+		w.Nodes[i].Name = "n\u202e\x1b[2J" + w.Nodes[i].Name
+	}
+	for _, path := range []string{page.PathNodes, page.PathOverview, page.PathNodes + "/" + w.Nodes[0].ID} {
+		for _, fragment := range []bool{true, false} {
+			if text := written(t, w, path, fragment); plain.Text(text) != text || path == page.PathNodes && !strings.Contains(text, "n??[2J") {
+				t.Errorf("%s does not show the name, or shows it as it is", path)
+			}
+		}
+	}
+}
+
 func TestParametersAreNotShown(t *testing.T) {
 	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
 		if text := written(t, w, path, false); strings.Contains(text, "ssh_password") || strings.Contains(text, "[redacted]") {

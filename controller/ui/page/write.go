@@ -102,7 +102,7 @@ func ETag(fragment []byte) string {
 func fragmentTag(f Frame, v View) (string, error) {
 	f.Fragment = true
 	var fragment bytes.Buffer
-	err := write(&fragment, f, v)
+	err := Write(&fragment, f, v)
 	return ETag(fragment.Bytes()), err
 }
 

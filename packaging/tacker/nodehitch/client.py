@@ -293,7 +293,7 @@ def read_token(path: str) -> str:
     except (OSError, ValueError) as error:
         raise Error("token file: %s" % error) from None
     if found.st_uid not in (0, os.geteuid()):
-        raise Error("token file %s: belongs to user %d, who can use the token and give another; expected user %d or root" % (path, found.st_uid, os.geteuid()))
+        raise Error("token file %s: belongs to user %d, who can use the token; expected user %d or root" % (path, found.st_uid, os.geteuid()))
     if mode & 0o077:
         raise Error("token file %s: has mode %04o, so that others than its owner can use the token; expected 0600: chmod 600 %s" % (path, mode, path))
     if not re.match(r"[!-~]+$", token):
