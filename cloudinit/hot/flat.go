@@ -3,6 +3,7 @@ package hot
 import (
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // flat is a template for Tacker's v1 API, with what the agent's template makes in it: the
@@ -68,3 +69,23 @@ var textsOfV1 = strings.NewReplacer(
 	", text for cloud-init or a software config's id", ", the id of a software config that holds it; Tacker alters text",
 	", user_data]}}}}", ", config]}}}}",
 )
+
+// Unkept says what a text holds that it cannot hold as a parameter of a base HOT for Tacker's v1
+// API, "" if there is nothing: Python writes it with a backslash, or in another kind of quotes.
+func Unkept(text string) string {
+	var found []string
+	for _, kind := range []struct {
+		name string
+		is   func(rune) bool
+	}{
+		{"line breaks", func(r rune) bool { return r == '\n' || r == '\r' }},
+		{"backslashes", func(r rune) bool { return r == '\\' }},
+		{"quotes", func(r rune) bool { return r == '\'' || r == '"' }},
+		{"characters that are not printable", func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\r' }},
+	} {
+		if strings.ContainsFunc(text, kind.is) {
+			found = append(found, kind.name)
+		}
+	}
+	return strings.Join(found, " and ")
+}

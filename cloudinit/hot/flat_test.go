@@ -89,11 +89,19 @@ func TestTheFirstAPIKeepsParameters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var kept strings.Builder // what hitchctl lets through
+	for r := range rune(0xC00) {
+		if Unkept(string(r)) == "" {
+			kept.WriteRune(r)
+		}
+	}
 	var all []any
 	for _, flavour := range Flavours {
 		top, _ := BaseHOT(flavour, V1)
 		top = WithClusterScript(top, clusterScript(t, 20000))
-		all = append(all, map[string]any{"template": top, "parameters": taken(t, top, additional)})
+		parameters := taken(t, top, additional)
+		parameters["a text"] = kept.String()
+		all = append(all, map[string]any{"template": top, "parameters": parameters})
 	}
 	given, err := json.Marshal(all)
 	if err != nil {

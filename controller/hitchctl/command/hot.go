@@ -18,8 +18,9 @@ func (a *app) hot() *cobra.Command {
 		Use: "hot DIRECTORY", Short: "Write the Heat templates of the VNFs into a directory",
 		Long: `Write the Heat templates whose servers become nodes: simple, simple-storage,
 complex, complex-storage and registry, with their nested templates and an example of an
-environment file. You may change them, but leave nodehitch-agent.yaml as it is: it makes
-a server a node. --cluster-script names a file that makes a machine a member of its Kubernetes
+environment file. You may change them, but leave what makes a server a node as it is:
+nodehitch-agent.yaml, and with --tacker cloud_config, cluster_config and each role's agent in
+the base HOT. --cluster-script names a file that makes a machine a member of its Kubernetes
 cluster: it goes into the user_data of masters and workers, which run it when the facts of
 their cluster change. Templates in the directory that differ are kept, unless --force replaces them.`,
 		Example: `  hitchctl render hot ./templates
@@ -60,7 +61,7 @@ their cluster change. Templates in the directory that differ are kept, unless --
 	}
 	clusterScriptFlag(cmd, &script)
 	cmd.Flags().BoolVar(&force, "force", false, "replace templates that differ")
-	cmd.Flags().BoolVar(&tacker, "tacker", false, "as a VNF package of Tacker has them: BaseHOT/<flavour> and nested")
+	cmd.Flags().BoolVar(&tacker, "tacker", false, "as a VNF package for Tacker's v1 API has them: BaseHOT/<flavour> and nested")
 	return cmd
 }
 
@@ -75,7 +76,8 @@ the instance: the controller's names, its root certificate and pin, and the
 instance's join token, which is a secret. They stay the same for the lifetime of the stack.
 
 With --tacker the same as JSON, for the additionalParams of an instantiate request,
-from which Tacker's UserData takes a base HOT's parameters.`,
+from which Tacker's UserData takes a base HOT's parameters. The root certificate is there twice,
+as PEM and as a list of its lines: base HOTs for Tacker's v1 API take the list.`,
 		Example: `  hitchctl render hot-parameters 0b1a5c2e --file nodehitch.yaml
   openstack stack create -t simple-storage.yaml -e environment.yaml -e nodehitch.yaml my-cluster
   hitchctl render hot-parameters 0b1a5c2e --tacker --file additional-params.json`,

@@ -58,7 +58,8 @@ workers, unaltered and compressed, and they run it when the facts of their clust
 Give it if requests have cluster_members and the image does not join clusters by itself.
 
 --image is the name of an image that Glance has, or the path of an image in --files, which
-Tacker then uploads. --flavor and --image may be repeated as VDU=NAME for one VDU.
+Tacker then uploads for each VDU of each VNF: with the v1 API, one VNF at a time can be made
+of such a package. --flavor and --image may be repeated as VDU=NAME for one VDU.
 
 The VNFD imports ETSI's type definitions (SOL001 2.6.1). They carry no licence, so hitchctl
 does not have them: --etsi-types names a directory with a copy of yours. Without it Tacker

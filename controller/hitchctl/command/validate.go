@@ -98,7 +98,8 @@ const validateHelp = `Check the request of an instantiation offline, before any 
 the whole body, and with --package also every file of the VNF package that it
 names, for every use that it makes of it; that the Heat templates in BaseHOT have its
 volumes, connection points and groups; and, if the package has TOSCA.meta, the hashes in
-it, and that the VNFD has the names of the Heat templates. All faults are reported at
+it, that the VNFD has the names of the Heat templates, and that Tacker's v1 API keeps the
+parameters of the base HOT as they are. All faults are reported at
 once, each with its JSON pointer. Warnings never fail.
 
 Exit codes: 0 valid, 1 not valid, 2 the command line makes no sense.

@@ -322,7 +322,12 @@ func (b *builder) servers(v *vnfd) {
 	for _, u := range v.vdus {
 		known = append(known, u.name)
 		v.flavors[u.name] = of(b.Flavors, u.name)
-		v.images[u.name] = b.image(of(b.Images, u.name))
+		v.images[u.name] = b.image(of(b.Images, u.name), u.name)
+		for _, each := range [][2]string{{"flavor", v.flavors[u.name]}, {"image", v.images[u.name].Name}} {
+			if found := hot.Unkept(each[1]); found != "" && b.API == hot.V1 {
+				b.fault("%s %q of %s: its name holds %s, which Tacker's v1 API alters at each heal; use one of another name", each[0], each[1], u.name, found)
+			}
+		}
 	}
 	for what, given := range map[string]map[string]string{"flavor": b.Flavors, "image": b.Images} {
 		for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -349,8 +354,9 @@ var diskFormats = map[string]string{
 }
 
 // image is a file of the user's, or the name of an image in Glance. Of that one Tacker uses
-// only the name; SOL001 wants the rest to be there.
-func (b *builder) image(name string) Image {
+// only the name; SOL001 wants the rest to be there. A file is uploaded for each VDU, and Heat
+// finds the image by its name.
+func (b *builder) image(name, vdu string) Image {
 	f, there := b.files[name]
 	ext := path.Ext(name)
 	if !there {
@@ -368,7 +374,7 @@ func (b *builder) image(name string) Image {
 		b.fault("image %s: %w", name, err)
 	}
 	return Image{
-		Name: strings.TrimSuffix(path.Base(name), ext), Path: name, DiskFormat: diskFormats[ext],
+		Name: strings.TrimSuffix(path.Base(name), ext) + "-" + vdu, Path: name, DiskFormat: diskFormats[ext],
 		SHA512: hex.EncodeToString(sum.Sum(nil)), Bytes: f.size,
 	}
 }

@@ -285,7 +285,7 @@ func TestAnImageOfTheUser(t *testing.T) {
 	o.Images["storage_server"] = "Files/images/debian.qcow2"
 	text := unpacked(t, written(t, o, ""))["Definitions/nodehitch_df_simple.yaml"]
 	sum := sha512.Sum512([]byte("QFI image"))
-	for _, want := range []string{"hash: " + hex.EncodeToString(sum[:]), "file: ../Files/images/debian.qcow2", "size: 9 B", "disk_format: qcow2", "name: debian\n"} {
+	for _, want := range []string{"hash: " + hex.EncodeToString(sum[:]), "file: ../Files/images/debian.qcow2", "size: 9 B", "disk_format: qcow2", "name: debian-storage_server\n"} {
 		if strings.Count(text, want) < 1 {
 			t.Errorf("the VNFD has no %q", want)
 		}
@@ -293,6 +293,26 @@ func TestAnImageOfTheUser(t *testing.T) {
 	if n := strings.Count(text, "type: tosca.artifacts.nfv.SwImage"); n != 1 {
 		t.Errorf("%d VDUs have an image of the package, want 1", n)
 	}
+}
+
+// Tacker's v1 API keeps the names in the parameter nfv.
+func TestNamesThatTheFirstAPIDoesNotKeep(t *testing.T) {
+	each(t, func(t *testing.T, template string, api hot.API) {
+		o := options(t, template, api)
+		o.Flavors[""], o.Images[""] = `the "large" one`, `Debian\12`
+		_, err := csar.Build(o)
+		if api == hot.V2 {
+			if err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		for _, want := range []string{`its name holds quotes, which Tacker's v1 API`, `: its name holds backslashes, which`} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+	})
 }
 
 func TestEveryFaultAtOnce(t *testing.T) {

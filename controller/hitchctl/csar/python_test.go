@@ -118,7 +118,7 @@ func (p *parsed) check(t *testing.T, name string) {
 		}
 	}
 	for vdu, got := range f.VDUs {
-		if got != [2]string{"debian", "m1.medium"} {
+		if got != [2]string{"debian-" + vdu, "m1.medium"} {
 			t.Errorf("%s has %v", vdu, got)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -24,8 +25,9 @@ const maxTemplate = 1 << 20
 
 // template is what is read of a Heat template.
 type template struct {
-	Version   any                 `json:"heat_template_version"`
-	Resources map[string]resource `json:"resources"`
+	Version    any                 `json:"heat_template_version"`
+	Parameters map[string]any      `json:"parameters"`
+	Resources  map[string]resource `json:"resources"`
 }
 
 type resource struct {
@@ -40,8 +42,12 @@ type templates struct {
 	volumes, points, servers, groups, policies []string
 	// nfv are the members of the parameter nfv that they take, such as VDU/worker/flavor.
 	nfv []string
+	// parameters are those of the base HOT.
+	parameters []string
 	// nested are the templates that they name, with the file that does.
 	nested map[string]string
+	// alone are those resources that are nested templates and no members of groups, with the file.
+	alone map[string]string
 	// foreign is a resource type that makes what only the cloud knows, "" for none.
 	foreign string
 }
@@ -91,7 +97,7 @@ func oneOf(names []string) string {
 // readTemplates reads the templates of the request's flavour, or all if the package has no
 // directory of its name.
 func (r *Request) readTemplates(p *Package) (*templates, error) {
-	found := &templates{root: baseHOT, nested: map[string]string{}}
+	found := &templates{root: baseHOT, nested: map[string]string{}, alone: map[string]string{}}
 	if own := path.Join(baseHOT, r.flavour); fs.ValidPath(own) {
 		if info, err := fs.Stat(p, own); err == nil && info.IsDir() {
 			found.root = own
@@ -153,6 +159,9 @@ func (r *Request) readTemplate(p *Package, name string, found *templates) error 
 	var t template
 	if wrong := json.Unmarshal(text, &t); wrong == nil && t.Version != nil {
 		found.files = append(found.files, name)
+		if path.Dir(name) == found.root {
+			found.parameters = append(found.parameters, slices.Collect(maps.Keys(t.Parameters))...)
+		}
 		for resource, r := range t.Resources {
 			found.add(resource, fmt.Sprint(r.Type), name)
 			found.walk(r.Properties, name)
@@ -171,7 +180,7 @@ func (t *templates) add(name, kind, file string) {
 		*list = append(*list, name)
 	case strings.HasPrefix(kind, "OS::") || strings.HasPrefix(kind, "AWS::"):
 	case isYAML(kind): // a template of the package
-		t.nested[kind] = file
+		t.nested[kind], t.alone[name] = file, file
 	default:
 		t.foreign = kind
 	}

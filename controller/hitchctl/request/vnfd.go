@@ -34,6 +34,11 @@ type node struct {
 	Interfaces   map[string]map[string]any `json:"interfaces"`
 	Artifacts    map[string]any            `json:"artifacts"`
 	Requirements []map[string]any          `json:"requirements"`
+	Properties   struct {
+		Image struct {
+			Name string `json:"name"`
+		} `json:"sw_image_data"`
+	} `json:"properties"`
 }
 
 type policy struct {
@@ -165,6 +170,9 @@ func (r *Request) checkFlavour(p *Package, id string, d *definition) error {
 	r.checkAspects(t, d)
 	r.checkDriver(p, t, d)
 	r.checkLinks(t, points)
+	r.checkImages(t, d, vdus)
+	r.checkNesting(t)
+	r.checkParameters(t)
 	return r.checkUserData(p, t)
 }
 
@@ -256,6 +264,36 @@ func (r *Request) checkHeals(t *templates, d *definition, vdus []string) {
 				r.warn(d.file, fault.List{nodesPointer.Key(vdu).Key("requirements").Index(i).Fault(fmt.Sprintf(
 					"at each heal of this server Tacker's v1 API replaces the volume %v by an empty one; without this requirement it keeps the volume", volume))})
 			}
+		}
+	}
+}
+
+// checkImages: the v1 API uploads an image for each VDU that has a file for one, and at a heal
+// Heat gets its name.
+func (r *Request) checkImages(t *templates, d *definition, vdus []string) {
+	for _, vdu := range vdus {
+		n := d.Topology.Nodes[vdu]
+		uploads := slices.ContainsFunc(slices.Collect(maps.Values(n.Artifacts)), func(artifact any) bool {
+			content, _ := artifact.(map[string]any)
+			return content["type"] == "tosca.artifacts.nfv.SwImage"
+		})
+		for _, other := range vdus {
+			if name := n.Properties.Image.Name; uploads && !t.v2() && other != vdu && d.Topology.Nodes[other].Properties.Image.Name == name {
+				r.refuse(d.file, fault.List{nodesPointer.Key(vdu).Key("properties").Key("sw_image_data").Key("name").Fault(fmt.Sprintf(
+					"the image of %s is called %q too; Tacker's v1 API uploads one for each VDU, and at a heal Heat finds several of this name: give each a name of its own, as `hitchctl package build` does", other, name))})
+				break
+			}
+		}
+	}
+}
+
+// checkNesting: to change the external connectivity, the v1 API gives Heat the stack's template
+// and of the nested ones only those of groups' members.
+func (r *Request) checkNesting(t *templates) {
+	for _, name := range slices.Sorted(maps.Keys(t.alone)) {
+		if !t.v2() {
+			r.warn(t.alone[name], fault.List{fault.Root.Key("resources").Key(name).Fault(
+				"is a nested template, and no member of a group: Tacker's v1 API can never change the external connectivity of such a VNF; build the package anew with `hitchctl package build`, or put the resources of the nested template here")})
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -48,7 +49,7 @@ func packAll(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return pack(t, map[string]string{
-		"Files/more.txt": "more\n", "Files/registries/ca.crt": string(root), "Files/images/private_registry.tar": image.String(),
+		"Files/more.txt": "more\n", "Files/images/debian.qcow2": "QFI image", "Files/registries/ca.crt": string(root), "Files/images/private_registry.tar": image.String(),
 	})
 }
 
@@ -61,7 +62,7 @@ func built(t *testing.T, template string, api hot.API) []byte {
 	}
 	p, err := csar.Build(csar.Options{
 		Template: template, FlavourID: "simple", API: api, Types: types, Files: os.DirFS(packAll(t)),
-		Flavors: map[string]string{"": "m1.medium"}, Images: map[string]string{"": "ubuntu"},
+		Flavors: map[string]string{"": "m1.medium"}, Images: map[string]string{"": "Files/images/debian.qcow2"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -219,6 +220,12 @@ func TestPackagesThatTackerWouldNotRun(t *testing.T) {
 		"no such class":         {body: "KubernetesClusterUserData|SampleUserData", faults: []string{params + `lcm-operation-user-data-class: UserData/k8s_cluster_user_data.py has no class "SampleUserData"`}},
 		"half of the UserData":  {body: `"lcm-operation-user-data-class"|"class"`, faults: []string{"x /additionalParams: has one of lcm-operation-user-data and lcm-operation-user-data-class"}},
 		"a point of no network": {body: `"cpdId": "storage_server_CP"|"cpdId": "other_CP"`, faults: []string{`x /extVirtualLinks/2/extCps/0/cpdId: "other_CP" is no connection point of the deployment flavour; expected masterNode_CP1 or`, "x /extVirtualLinks: names no network for the connection point storage_server_CP"}},
+		"two images of a name":  {changes: []change{{dfFile, "name: debian-workerNode", "name: debian-masterNode"}}, faults: []string{nodes + `masterNode/properties/sw_image_data/name: the image of workerNode is called "debian-masterNode" too`, nodes + "workerNode/properties/sw_image_data/name: the image of masterNode is"}},
+		"the same (v2)":         {api: hot.V2, changes: []change{{dfFile, "name: debian-workerNode", "name: debian-masterNode"}}},
+		"text as user_data":     {body: withParams(`"worker_user_data": "#!/bin/sh\necho 'x'", "master_user_data": "0b1a5c2e-0000-4000-8000-000000000001", "other": "a\nb"`), faults: []string{params + "worker_user_data: holds line breaks and quotes, which Tacker's v1 API alters in parameters of the base HOT at each heal; put the text into a software config of the stack's project (`openstack software config create --config-file FILE --group ungrouped NAME`) and give its id"}},
+		"user_data (v2)":        {api: hot.V2, body: withParams(`"worker_user_data": "#!/bin/sh\necho 'x'"`)},
+		"in a list, in a map":   {body: withParams(`"nodehitch_controller_urls": ["https://a", "\u00a0"], "nfv": {"a\\": {"b": "\""}}`), faults: []string{params + "nfv/a\\: holds backslashes", params + "nfv/a\\/b: holds quotes", params + "nodehitch_controller_urls/1: holds characters that are not printable, which Tacker's v1 API alters in parameters of the base HOT at each heal; give a value without them, or make it the parameter's default in the base HOT"}},
+		"an old package":        {changes: []change{{hotFile, "  nodehitch_root_certificate_lines:", "  nodehitch_root_certificate:"}}, body: withParams(`"nodehitch_root_certificate": "a\nb"`)},
 		"a group's name":        {body: `"aspect_id": "worker_instance"|"aspect_id": "workers"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,6 +249,29 @@ func TestPackagesThatTackerWouldNotRun(t *testing.T) {
 			r := checkPackage(t, dir, body)
 			expectFindings(t, "faults", r.Faults, c.faults)
 		})
+	}
+}
+
+// withParams adds members to the body's additionalParams.
+func withParams(members string) string {
+	const first = `"lcm-operation-user-data":`
+	return first + "|" + members + ", " + first
+}
+
+// Tacker's v1 API leaves out such a template when it changes the external connectivity.
+func TestATemplateNestedOutsideOfAGroupIsAWarning(t *testing.T) {
+	for api, want := range map[hot.API][]string{
+		hot.V1: {hotFile + " /resources/master_agent: is a nested template, and no member of a group: Tacker's v1 API can never change"}, hot.V2: nil,
+	} {
+		dir := unpack(t, built(t, "simple-storage", api))
+		if api == hot.V1 {
+			swap(t, dir, hotFile, "  master_agent:\n    type: OS::Heat::MultipartMime", "  master_agent:\n    type: nodehitch-worker.yaml")
+		}
+		withoutHashes(t, dir)
+		r := checkPackage(t, dir, sample(t, "persistent-volumes.json"))
+		expectFindings(t, "faults", r.Faults, nil)
+		noHash := func(f request.Finding) bool { return f.Document == csar.MetaFile }
+		expectFindings(t, "warnings", slices.DeleteFunc(r.Warnings, noHash), want)
 	}
 }
 
