@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -36,12 +35,15 @@ With --dry-run nothing is changed: the request is checked in the same way, and h
 shows what it would change of the instance and on each node, and which files it would
 upload. What other content of a file changes on nodes is not shown.
 
-Without --package the missing files are listed; no operation starts without them.`
+Without --package the missing files are listed; no operation starts without them.
+
+If somebody else changes, makes or deletes the instance while apply runs, nothing is
+applied, and hitchctl shows who changed what. --force replaces it all the same.`
 
 func (a *app) apply() *cobra.Command {
 	var i input
 	var stackID string
-	var dryRun bool
+	var dryRun, force bool
 	var o output
 	cmd := &cobra.Command{
 		Use:   "apply INSTANCE_ID -f request.json",
@@ -54,16 +56,16 @@ func (a *app) apply() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
+			// Read first: the check of a large package takes minutes, and what changes meanwhile is
+			// somebody else's.
+			id, before, unread := readNewInstance(ctx, c, args[0])
 			checked, err := a.check(i, request.ReadToSend)
 			if err != nil {
 				return err
 			}
 			defer checked.close()
-			var id string
-			if len(checked.Faults) == 0 {
-				if id, err = resolveNewInstance(ctx, c, args[0]); err != nil {
-					return err
-				}
+			if unread != nil && len(checked.Faults) == 0 {
+				return unread
 			}
 			if err := a.printFindings(a.err, checked); err != nil || len(checked.Faults) > 0 {
 				return cmp.Or(err, errSaid)
@@ -72,40 +74,27 @@ func (a *app) apply() *cobra.Command {
 				checked.Spec.StackID = stackID
 			}
 			if dryRun {
-				return a.planOf(ctx, c, id, checked, o)
+				return a.planOf(ctx, c, id, before.instance, checked, o)
 			}
-			return a.applyTo(ctx, c, id, checked, o)
+			return a.applyTo(ctx, c, id, before, force, checked, o)
 		}),
 	}
 	i.flags(cmd)
 	cmd.Flags().StringVar(&stackID, "stack-id", "", "id of the Heat stack, or the name that it has or will have")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change, and change nothing")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the instance also if somebody else has changed it meanwhile")
 	outputFlag(cmd, &o)
 	return cmd
 }
 
-// resolveNewInstance is like resolveInstance for an id that may be new, which has
-// to be whole.
-func resolveNewInstance(ctx context.Context, c *client.Controller, text string) (string, error) {
-	id, err := resolveInstance(ctx, c, text)
-	if err != nil && client.Status(err) == 0 {
-		return "", fmt.Errorf("%w; a new instance needs its whole id, a UUID: that of Tacker, or one that `uuidgen` makes", err)
-	}
-	return id, err
-}
-
-func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, checked *checked, o output) error {
-	before, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil))
-	if err != nil && client.Status(err) != http.StatusNotFound {
-		return err
-	}
-	after, err := client.Read[api.Instance](c.PutInstance(ctx, id, nil, checked.Spec))
+func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, before snapshot, force bool, checked *checked, o output) error {
+	before, after, err := a.put(ctx, c, id, before, force, checked.Spec)
 	if err != nil {
-		return subjectError{err, subject{instance: id, flags: applyFlagOf}}
+		return err
 	}
 	lacking := filesLacking(after, checked)
 	if o == asTable {
-		a.printChange(before, after, len(lacking))
+		a.printChange(before.instance, after, len(lacking))
 	}
 	for _, f := range lacking {
 		if err := a.uploadOne(ctx, c, id, checked.pack, f); err != nil {

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
@@ -13,11 +12,7 @@ import (
 )
 
 // planOf shows what applying the request would change.
-func (a *app) planOf(ctx context.Context, c *client.Controller, id string, checked *checked, o output) error {
-	before, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil))
-	if err != nil && client.Status(err) != http.StatusNotFound {
-		return err
-	}
+func (a *app) planOf(ctx context.Context, c *client.Controller, id string, before *api.Instance, checked *checked, o output) error {
 	plan, err := client.Read[api.InstancePlan](c.PlanInstance(ctx, id, checked.Spec))
 	if err != nil {
 		return subjectError{err, subject{instance: id, flags: applyFlagOf}}

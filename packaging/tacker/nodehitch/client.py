@@ -112,7 +112,13 @@ class Client:
         self._token = token
 
     def put_instance(self, instance: str, spec: Object) -> Object:
-        """Give an instance its parameters. The answer names missingFiles and files."""
+        """Give an instance its parameters. The answer names missingFiles and files.
+
+        It replaces those that are there, whoever gave them: for the owner of the instance, who
+        has them whole, as Tacker has in each request. A call is repeated after a lost answer,
+        which a condition on what it has replaced itself would refuse. Who only alters what
+        get_instance shows uses `hitchctl apply`.
+        """
         return self._json("PUT", _of(instance), spec)
 
     def get_instance(self, instance: str) -> Object:
