@@ -9,17 +9,21 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// nameArguments makes each command below one say which argument or flag is missing, and how
-// the command is written.
+// nameArguments makes a command and each below it say which argument or flag is missing or
+// empty, and how the command is written.
 func nameArguments(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		nameArguments(c)
 	}
 	check := cmd.Args
-	if cmd.HasSubCommands() || check == nil {
+	if cmd.HasSubCommands() {
+		cmd.Args = refuseEmpty
 		return
 	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := refuseEmpty(cmd, args); err != nil || check == nil {
+			return err
+		}
 		line := "`" + cmd.Parent().CommandPath() + " " + cmd.Use + "`"
 		wrong := check(cmd, args)
 		missing := missingFlags(cmd)
@@ -36,6 +40,42 @@ func nameArguments(cmd *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+// refuseEmpty refuses arguments and values of flags that are there and empty: a shell makes them
+// of a variable that is not set. Without it the value of a flag that chooses would choose all.
+func refuseEmpty(cmd *cobra.Command, args []string) error {
+	var empty []string
+	names := argumentsOf(cmd)
+	for i, arg := range args {
+		switch {
+		case arg != "":
+		case i < len(names):
+			empty = append(empty, strings.Trim(names[i], "[]."))
+		default:
+			empty = append(empty, fmt.Sprintf("argument %d", i+1))
+		}
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if len(values) == 0 || slices.Contains(values, "") {
+			empty = append(empty, "--"+f.Name)
+		}
+	})
+	return emptyError(empty)
+}
+
+func emptyError(names []string) error {
+	switch len(names) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("%s is empty; is a variable of the shell not set?", names[0])
+	}
+	return fmt.Errorf("%s are empty; is a variable of the shell not set?", enumerated(names))
 }
 
 // valuesOf says which values the arguments take that have fixed ones: a command has them as

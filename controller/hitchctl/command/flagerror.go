@@ -22,6 +22,10 @@ func (a *app) flagError(cmd *cobra.Command, err error) error {
 	if word != "" {
 		return unknownCommand(meant, word)
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetValue() == "" {
+		return emptyError([]string{"--" + invalid.GetFlag().Name})
+	}
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) {
 		return err
