@@ -48,7 +48,7 @@ func key(version string) (string, error) {
 }
 
 // Build builds all versions that are not in the cache (empty means $NODEHITCH_CACHE or
-// image.DefaultCache): a minute or two of two processors each. Log receives progress.
+// image.DefaultCache): some minutes of two processors each. Log receives progress.
 func Build(ctx context.Context, cache string, log func(format string, args ...any)) error {
 	open, err := image.OpenCache(cache, log)
 	if err != nil {

@@ -3,6 +3,7 @@ package registryclient
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
@@ -10,8 +11,9 @@ import (
 
 // logins plans the logins in Docker's and in kubelet's file: only those that the registries
 // accept.
-func (p *plan) logins() {
-	for _, path := range loginFiles {
+func (p *plan) logins(ctx context.Context) {
+	paths := []string{dockerLogins, p.kubeletLogins(ctx)}
+	for _, path := range paths {
 		for _, c := range p.connections {
 			if c.Username != "" {
 				p.login(path, c)
@@ -20,11 +22,36 @@ func (p *plan) logins() {
 	}
 	for _, old := range p.have.Logins {
 		given := func(c *connection) bool { return c.Server == old.Server && c.Username != "" }
-		if !slices.ContainsFunc(p.connections, given) {
+		if !slices.ContainsFunc(p.connections, given) || !slices.Contains(paths, old.Path) {
 			p.do("login "+old.Path+" "+old.Server, "remove the login for "+old.Server+" from "+old.Path,
 				func(context.Context) error { return p.removeLogin(old) })
 		}
 	}
+}
+
+// kubeletLogins is where kubelet looks for logins: in its --root-dir. While it does not run,
+// it is where they were written last.
+func (p *plan) kubeletLogins(ctx context.Context) string {
+	path := kubeletLogins
+	for _, old := range p.have.Logins {
+		if old.Path != dockerLogins {
+			path = old.Path
+		}
+	}
+	if len(p.connections) == 0 {
+		return path
+	}
+	argv, err := p.Host.Units.CommandLine(ctx, kubeletUnit)
+	if err != nil {
+		p.problem(err)
+	}
+	if len(argv) == 0 {
+		return path
+	}
+	if dirs := flagValues(argv, "--root-dir"); len(dirs) > 0 && filepath.IsAbs(dirs[len(dirs)-1]) {
+		return filepath.Join(dirs[len(dirs)-1], filepath.Base(kubeletLogins))
+	}
+	return kubeletLogins
 }
 
 func loginEdit(path, server string, login dockerconf.Login) edit {

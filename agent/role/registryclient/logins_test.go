@@ -173,3 +173,21 @@ func TestARefusedLoginThatIsGivenAgain(t *testing.T) {
 	r.connect().expect("True Removed")
 	r.connect(login(locked, "user01", "late")).expect(connected)
 }
+
+// TestKubeletsRootDirectory: kubelet looks for logins nowhere else.
+func TestKubeletsRootDirectory(t *testing.T) {
+	r := machine(t, docker).connect(login(locked, "user01", "right"))
+	r.expect(connected)
+	hosttest.Runs("kubelet.service", "/usr/bin/kubelet", "--root-dir=/data/kubelet")(r.m)
+	r.expect(connected)
+	if !strings.Contains(r.file("/data/kubelet/config.json"), locked) || r.file(kubelet) != "" {
+		t.Errorf("%+v", r.snapshot())
+	}
+	r.idle()
+	r.m.Units["kubelet.service"].Argv = nil // it restarts
+	r.idle()
+	r.connect().expect("True Removed")
+	if r.file("/data/kubelet/config.json") != "" {
+		t.Errorf("left: %+v", r.snapshot())
+	}
+}

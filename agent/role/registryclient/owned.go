@@ -2,6 +2,7 @@ package registryclient
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
@@ -43,7 +44,7 @@ func (s *step) owned() (owned, error) {
 		}
 	}
 	for _, l := range o.Logins {
-		if !slices.Contains(loginFiles, l.Path) {
+		if !filepath.IsAbs(l.Path) || filepath.Clean(l.Path) != l.Path || filepath.Base(l.Path) != filepath.Base(kubeletLogins) {
 			return owned{}, s.inventory.Damaged(fmt.Errorf("%.80q is no file of logins", l.Path))
 		}
 	}

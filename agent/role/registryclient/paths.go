@@ -14,7 +14,7 @@ import (
 //	/etc/containerd/config.toml               0644  config_path, if none is set; or the file that containerd's --config names
 //	<config_path>/<server>/hosts.toml         0644  whole; refers to Docker's CA file
 //	/root/.docker/config.json                 0600  entries of auths
-//	/var/lib/kubelet/config.json              0600  entries of auths
+//	/var/lib/kubelet/config.json              0600  entries of auths; or in the directory that kubelet's --root-dir names
 const (
 	hostsPath            = "/etc/hosts"
 	daemonJSONPath       = "/etc/docker/daemon.json"
@@ -36,9 +36,8 @@ const (
 const (
 	dockerUnit     = "docker.service"
 	containerdUnit = "containerd.service"
+	kubeletUnit    = "kubelet.service"
 )
-
-var loginFiles = []string{dockerLogins, kubeletLogins}
 
 // ownName reports whether a path can be one of the files that are ours as a whole.
 func ownName(file string) bool {

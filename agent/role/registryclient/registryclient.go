@@ -90,7 +90,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	p.insecure(ctx)
 	p.containerd(ctx)
 	p.engines()
-	p.logins()
+	p.logins(ctx)
 	p.removeFiles()
 	return p.outcome()
 }

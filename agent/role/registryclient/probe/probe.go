@@ -78,12 +78,15 @@ func Check(ctx context.Context, t Target) (Answer, error) {
 	s := newSession(t)
 	defer s.client.CloseIdleConnections()
 	a, err := s.check(ctx)
-	_, note := t.proxyFor(s.base)
+	proxy, note := t.proxyFor(s.base)
 	if err != nil {
 		return Answer{}, s.explain(err, note)
 	}
-	if note != "" {
+	switch {
+	case note != "":
 		a.Notes = append(a.Notes, t.Server+": "+note)
+	case proxy != nil:
+		a.Notes = append(a.Notes, t.Server+": asked through the proxy of the parameters; the engine needs it in its own environment, which the agent does not change")
 	}
 	return a, nil
 }

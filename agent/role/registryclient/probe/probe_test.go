@@ -438,8 +438,8 @@ func TestProxies(t *testing.T) {
 		through bool
 	}{
 		"none":                      {api.ProxySection{}, "ok", false},
-		"used":                      {api.ProxySection{HTTP: "http://" + proxy}, "ok", true},
-		"without a scheme":          {api.ProxySection{HTTP: proxy}, "ok", true},
+		"used":                      {api.ProxySection{HTTP: "http://" + proxy}, "ok; " + named + ": asked through the proxy of the parameters", true},
+		"without a scheme":          {api.ProxySection{HTTP: proxy}, "ok; " + named + ": asked through the proxy", true},
 		"for the other scheme":      {api.ProxySection{HTTPS: "http://" + proxy}, "ok", false},
 		"not for this server":       {api.ProxySection{HTTP: "http://" + proxy, NoProxy: "10.0.0.1,.example.com"}, "ok", false},
 		"no address":                {api.ProxySection{HTTP: nonsense}, "ok; " + named + ": its proxy (http) is no usable address", false},
