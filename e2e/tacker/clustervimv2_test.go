@@ -127,7 +127,7 @@ func TestAVIMThatTheScriptCannotRegister(t *testing.T) {
 	if err := os.Rename(state, away); err != nil {
 		t.Fatal(err)
 	}
-	v.script("instantiate_end", v.body, nil).says(t, "the VIM of VNF instance "+v.id, v.vnfd(), "FileNotFoundError")
+	v.script("instantiate_end", v.body, nil).says(t, "VNF instance "+v.id+": Tacker's database does not tell the VNF package", v.vnfd(), "FileNotFoundError")
 	if err := os.Rename(away, state); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,84 +67,187 @@ func TestHooksOfRealTacker(t *testing.T) {
 	v.asRecorded(0, "INSTANTIATE START COMPLETED")
 }
 
-// TestTheVIMOfRealTacker takes a VIM through its life in Tacker's own database.
+// TestTheVIMOfRealTacker takes a VIM through its life in Tacker's own database. Each step is a
+// process of its own.
 func TestTheVIMOfRealTacker(t *testing.T) {
-	results.Begin(t, suite, "real-tacker-vim", "Tacker's own plugin registers, changes, registers anew and deletes the VIM of a cluster, for either API; a CNF of the v2 API gets it; no key stays behind, and no log at DEBUG has the token")
-	w := &world{t: t, whole: t, dir: t.TempDir(), interpreter: interpreter(t, t.TempDir())}
-	conf := w.path("home/.tacker/tacker.conf")
-	if err := errors.Join(python.Write("../..", w.path("installed"), "1.2.3"), os.MkdirAll(filepath.Dir(conf), 0o700),
-		os.WriteFile(conf, []byte("[DEFAULT]\ntransport_url = fake:/\n[database]\nconnection = sqlite:///"+w.path("database")+"\n"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	cmd := w.python("testdata/real_vim.py", w.path("log"))
-	cmd.Env = append(cmd.Env, "PYTHONPATH="+w.path("installed")+":"+source(t), "HOME="+w.path("home"), "PBR_VERSION=1.2.3")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	type life struct {
-		Steps []struct {
-			VIMs []struct {
-				ID, Name, URL, Token string
-				Extra                map[string]map[string]string
-			}
-			Asked, Keys int
-			Error       string
-		}
-		CNF struct {
-			VIMType                   string
-			InterfaceInfo, AccessInfo map[string]string
-		}
-	}
-	var got struct {
-		V1, V2  life
-		Outside int
-		Away    string
-	}
-	if err == nil {
-		err = json.Unmarshal(out, &got)
-	}
-	if err != nil {
-		t.Fatalf("%v\n%s%s", err, out, stderr.Bytes())
-	}
+	results.Begin(t, suite, "real-tacker-vim", "Tacker's own plugin registers, changes, registers anew and deletes the VIM of a cluster, for either API, each in a process that has not touched Tacker's database before; a CNF of the v2 API gets it; no key stays behind, and no log at DEBUG has the token")
 	const same, another = "https://10.0.0.1:6443", "https://10.0.0.2:6443"
-	for version, life := range map[string]life{"v1": got.V1, "v2": got.V2} {
-		asks := life.Steps[0].Asked // for one registration
-		for i, want := range []struct {
-			url, token  string
-			times, vims int
-			error       string
-		}{
-			{same, "token-one", 1, 1, ""},
-			{same, "token-one", 1, 1, ""},
-			{same, "token-two", 2, 1, ""},
-			{another, "token-two", 3, 1, ""},
-			{another, "token-two", 4, 1, "DuplicateEntity"}, // of another VNF's VIM with this name
-			{another, "token-two", 4, 1, ""},
-			{"", "", 4, 0, ""},
-		} {
-			got := life.Steps[i]
+	life := []struct {
+		call, vnf, url, token string
+		times, vims           int
+		error                 string
+	}{
+		{"register", "vnf", same, "token-one", 1, 1, ""},
+		{"register", "vnf", same, "token-one", 1, 1, ""},
+		{"register", "vnf", same, "token-two", 2, 1, ""},
+		{"register", "vnf", another, "token-two", 3, 1, ""},
+		{"register", "other", "https://10.0.0.3:6443", "token-three", 4, 1, "DuplicateEntity"}, // the name is another VNF's
+		{"delete", "other", "", "", 4, 1, ""},
+		{"delete", "vnf", "", "", 4, 0, ""},
+	}
+	access := func(url, token string) object {
+		return object{"endpoint": strings.TrimPrefix(url, "https://"), "caCertificate": "CA", "token": token}
+	}
+	for _, version := range []string{"v1", "v2"} {
+		steps := []object{{"call": "prepare"}}
+		for _, step := range life {
+			args := []any{}
+			if step.call == "register" {
+				args = []any{"name", access(step.url, step.token)}
+			}
+			steps = append(steps, object{"api": version, "call": step.call, "vnf": step.vnf, "args": args, "cnf": step.call+step.vnf == "deleteother"})
+		}
+		if version == "v2" { // a VNF whose package an NFVO outside has
+			steps = append(steps, object{"api": version, "call": "register", "vnf": "unknown", "args": []any{"name", access(same, "token-one")}},
+				object{"api": version, "call": "delete", "vnf": "unknown", "args": []any{}})
+		}
+		r := newRealDatabase(t)
+		answers := r.steps(steps...)[1:]
+		asks := answers[0].Asked // for one registration
+		for i, want := range life {
+			got := answers[i]
 			if asks == 0 || len(got.VIMs) != want.vims || got.Keys != want.vims || got.Asked != want.times*asks ||
 				!strings.Contains(got.Error, want.error) || want.error == "" && got.Error != "" {
 				t.Errorf("%s: after step %d Tacker has %+v, want %+v", version, i, got, want)
 			}
+			if i >= 4 { // of the other VNF
+				want.url, want.token = another, "token-two"
+			}
 			for _, vim := range got.VIMs {
-				if vim.URL != want.url || vim.Token != want.token || vim.Name != "name" || vim.Extra["nodehitch"]["vnfInstanceId"] != "vnf" {
+				if vim.URL != want.url || vim.Token != want.token || vim.Name != "name" || vim.Project != "tenant" || vim.Extra["nodehitch"]["vnfInstanceId"] != "vnf" {
 					t.Errorf("%s: after step %d Tacker has the VIM %+v, want %+v", version, i, vim, want)
 				}
 			}
 		}
 		// Releases before 2023.1 change the type when they use it.
-		if cnf := life.CNF; cnf.VIMType != "ETSINFV.KUBERNETES.V_1" && cnf.VIMType != "kubernetes" || !maps.Equal(cnf.InterfaceInfo, map[string]string{"endpoint": another, "ssl_ca_cert": "CA"}) ||
+		if cnf := answers[5].CNF; cnf.VIMType != "ETSINFV.KUBERNETES.V_1" && cnf.VIMType != "kubernetes" ||
+			!maps.Equal(cnf.InterfaceInfo, map[string]string{"endpoint": another, "ssl_ca_cert": "CA"}) ||
 			!maps.Equal(cnf.AccessInfo, map[string]string{"bearer_token": "token-two"}) {
 			t.Errorf("%s: a CNF gets %+v", version, cnf)
 		}
+		for _, got := range answers[len(life):] {
+			if len(got.VIMs) != 0 || got.Error != "" {
+				t.Errorf("without a package Tacker has %+v", got)
+			}
+		}
+		if log, err := os.ReadFile(r.path("state.log")); err != nil || len(log) == 0 || bytes.Contains(log, []byte("token-")) {
+			t.Errorf("Tacker's log has the token, or nothing (%v):\n%s", err, log)
+		}
 	}
-	if got.Outside != 0 || !strings.Contains(got.Away, "the VIM of VNF instance vnf: Tacker's database does not tell the project of VNFD ") {
-		t.Errorf("without a package Tacker has %d VIMs; without tables the driver says %q", got.Outside, got.Away)
+	away := newRealDatabase(t).steps(object{"api": "v2", "call": "delete", "vnf": "vnf", "args": []any{}, "look": false})[0]
+	if !strings.Contains(away.Error, "VNF instance vnf: Tacker's database does not tell the VNF package of VNFD ") {
+		t.Errorf("without tables the driver says %q", away.Error)
 	}
-	t.Log(got.Away)
-	if log, err := os.ReadFile(w.path("log")); err != nil || len(log) == 0 || bytes.Contains(log, []byte("token-")) {
-		t.Errorf("Tacker's log has the token, or nothing (%v):\n%s", err, log)
+	t.Log(away.Error)
+}
+
+// realDatabase is Tacker's own, in SQLite, without tables.
+type realDatabase struct{ *world }
+
+func newRealDatabase(t *testing.T) realDatabase {
+	t.Helper()
+	return newWorldDatabase(&world{t: t, whole: t, dir: t.TempDir(), interpreter: interpreter(t, t.TempDir())})
+}
+
+// newWorldDatabase is that of a world with a controller.
+func newWorldDatabase(w *world) realDatabase {
+	w.t.Helper()
+	r := realDatabase{w}
+	conf := r.path("home/.tacker/tacker.conf")
+	text := "[DEFAULT]\ntransport_url = fake:/\n[database]\nconnection = sqlite:///" + r.path("database") + "\n" +
+		"[vnf_package]\nvnf_package_csar_path = " + r.path("packages") + "\n"
+	if err := errors.Join(python.Write("../..", r.path("installed"), "1.2.3"), os.MkdirAll(filepath.Dir(conf), 0o700),
+		os.MkdirAll(r.path("packages"), 0o700), os.WriteFile(conf, []byte(text), 0o600)); err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// run is what a program prints with Tacker's own modules.
+func (r realDatabase) run(argv ...string) []byte {
+	r.t.Helper()
+	cmd := r.python(argv...)
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+r.path("installed")+":"+source(r.t), "HOME="+r.path("home"), "PBR_VERSION=1.2.3")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		r.t.Fatalf("%v: %v\n%s%s", argv, err, out, stderr.Bytes())
+	}
+	return out
+}
+
+// vimStep is what Tacker has after a step in the life of a VIM.
+type vimStep struct {
+	VIMs []struct {
+		ID, Name, URL, Token, Project string
+		Extra                         map[string]map[string]string
+	}
+	Asked, Keys int
+	Error       string
+	CNF         struct {
+		VIMType                   string
+		InterfaceInfo, AccessInfo map[string]string
+	}
+}
+
+func (r realDatabase) steps(steps ...object) (got []vimStep) {
+	r.t.Helper()
+	text, err := json.Marshal(steps)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	out := r.run("testdata/real_vim.py", r.path("state"), string(text))
+	if err := json.Unmarshal(out, &got); err != nil {
+		r.t.Fatalf("%v\n%s", err, out)
+	}
+	return got
+}
+
+// TestHealsOfRealTacker takes stacks of the v1 API through heals of VNFCs and of the entire VNF, and
+// through rollbacks of scale-outs, as Tacker keeps their parameters.
+func TestHealsOfRealTacker(t *testing.T) {
+	results.Begin(t, suite, "real-tacker-heals", "Tacker's own conductor and OpenStack driver give Heat the right parameters at each of ten operations, with packages of this release and of earlier ones; VNFs whose kept parameters were altered, up to what YAML cannot read, are mended; what Tacker keeps does not grow")
+	source(t)
+	w := newWorld(t)
+	v := w.newVNF()
+	v.instantiateStart()
+	out := newWorldDatabase(w).run("testdata/real_v1.py", v.id)
+	var lives []struct {
+		Case   string
+		Faults []string
+		Bytes  []int
+	}
+	if err := json.Unmarshal(out, &lives); err != nil || len(lives) != 11 {
+		t.Fatalf("%d lives: %v\n%s", len(lives), err, out)
+	}
+	for _, life := range lives {
+		t.Logf("%s: Tacker keeps %d bytes", life.Case, life.Bytes)
+		for _, fault := range life.Faults {
+			t.Errorf("%s: %s", life.Case, fault)
+		}
+	}
+}
+
+// TestWhosePackageOfRealTacker has two projects with one VNFD id, and with packages of which one's
+// content contains the other's.
+func TestWhosePackageOfRealTacker(t *testing.T) {
+	results.Begin(t, suite, "real-tacker-whose", "of two projects with one VNFD id, or with packages of the same content, the driver takes no other's files and registers no VIM with the other's project, in whatever order they are onboarded: what Tacker does not tell, is refused")
+	source(t)
+	const runs = 200
+	out := newRealDatabase(t).run("testdata/real_whose.py", strconv.Itoa(runs))
+	var got struct {
+		Files, VIMs, Refused int
+		Faults               []string
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("in %d runs: files taken %d times, VIMs %d times, refused %d times", runs, got.Files, got.VIMs, got.Refused)
+	// Of each project: its own package by id for files and VIM; of the shared id what a user's context tells, and
+	// an administrator's for the package that Tacker finds first.
+	if len(got.Faults) > 0 || got.Files != runs*5 || got.VIMs != runs*2 || got.Refused != runs*5 {
+		t.Errorf("%+v", got)
 	}
 }
 

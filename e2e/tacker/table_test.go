@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -241,7 +239,7 @@ func lifeOfV2(s *stage) []hook {
 	var removed, heal object
 	scale := scaleRequestV2("SCALE_IN")
 	points := object{"extVirtualLinks": []object{{"extCps": []object{{"cpdId": "storage_server_CP"}}}}}
-	changed := object{"vnfdId": uuid.NewString(), "additionalParams": v.body["additionalParams"]}
+	changed := object{"vnfdId": v.vnfd(), "additionalParams": v.body["additionalParams"]}
 	removes := func() object { return removed }
 
 	return []hook{

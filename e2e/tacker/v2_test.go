@@ -65,18 +65,7 @@ func (v *v2) script(hook string, request object, more object) ended {
 // run begins a hook.
 func (v *v2) run(hook string, request object, more object) *running {
 	v.t.Helper()
-	definitions := filepath.Join(v.folder(), "Definitions")
-	if err := errors.Join(os.MkdirAll(definitions, 0o700),
-		os.WriteFile(filepath.Join(definitions, "vnfd.yaml"), []byte("descriptor_id: "+v.vnfd()), 0o600)); err != nil {
-		v.t.Fatal(err)
-	}
-	return v.runFrom("Definitions", hook, request, more)
-}
-
-// runFrom begins a hook of a package that has the script in a folder.
-func (v *v2) runFrom(folder, hook string, request object, more object) *running {
-	v.t.Helper()
-	path := filepath.Join(v.folder(), folder, "nodehitch_script.py")
+	path := filepath.Join(v.folder(), "Definitions", "nodehitch_script.py")
 	shim, err := os.ReadFile("../../packaging/tacker/shim/nodehitch_script.py")
 	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, shim, 0o600)); err != nil {
 		v.t.Fatal(err)
@@ -190,12 +179,6 @@ func TestV2(t *testing.T) {
 		t.Errorf("a pickle with a class: exit %d: %s", e.Code, e.Error)
 	}
 
-	other := w.newVNF().asV2() // whose package lacks its VNFD; this VNF's is another one
-	if e := other.ended(other.runFrom("Scripts", "instantiate_start", other.body, nil)); e.Code != 1 || !strings.Contains(e.Error, "found no file in Definitions; expected its VNFD") {
-		t.Errorf("a package without a VNFD: exit %d: %s", e.Code, e.Error)
-	}
-	forgotten(other.vnf)
-
 	v.instantiated()
 	v.asRecorded(0, "INSTANTIATE START COMPLETED", "INSTANTIATE END COMPLETED")
 
@@ -242,7 +225,7 @@ func TestV2(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := v.instance().Files
-	request := object{"vnfdId": uuid.NewString(), "additionalParams": v.body["additionalParams"]}
+	request := object{"vnfdId": v.vnfd(), "additionalParams": v.body["additionalParams"]}
 	v.succeeds("change_current_package_start", request, nil)
 	v.succeeds("change_current_package_end", request, nil)
 	v.asRecorded(before, "CHANGE_VNFPKG START COMPLETED", "CHANGE_VNFPKG END COMPLETED")

@@ -183,7 +183,7 @@ func (v *vnf) replace(s *server) {
 
 // object is the VnfInstance.
 func (v *vnf) object() object {
-	info := object{"instance_id": nil, "additional_params": v.body["additionalParams"], "vnfc_resource_info": []object{}}
+	info := object{"instance_id": nil, "flavour_id": "simple", "additional_params": v.body["additionalParams"], "vnfc_resource_info": []object{}}
 	if v.stack != "" {
 		var vnfcs []object
 		for _, s := range v.servers() {

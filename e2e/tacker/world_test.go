@@ -73,8 +73,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 // configure writes tacker.conf, with other values or further lines.
 func (w *world) configure(other map[string]string) {
 	w.t.Helper()
-	values := map[string]string{"urls": w.URL, "root_certificate": w.path("root.pem"), "pin": w.Trust().Pin, "token_file": w.path("token"), "deadline": "120",
-		"vnf_packages": w.path("packages")}
+	values := map[string]string{"urls": w.URL, "root_certificate": w.path("root.pem"), "pin": w.Trust().Pin, "token_file": w.path("token"), "deadline": "120"}
 	for key, value := range other {
 		values[key] = value
 	}

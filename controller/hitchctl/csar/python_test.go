@@ -133,7 +133,7 @@ func (p *parsed) check(t *testing.T, name string) {
 	}
 	hooks, driver := 12, "Scripts/nodehitch_mgmt.py"
 	if api == "v2" {
-		hooks, driver = 16, "nodehitch_script.py"
+		hooks, driver = 17, "nodehitch_script.py"
 	}
 	if len(f.Hooks) != hooks || !slices.Equal(f.Artifacts, []string{driver}) {
 		t.Errorf("hooks %v, artifacts %v", f.Hooks, f.Artifacts)

@@ -207,7 +207,8 @@ func (v *vnfd) added() []string {
 	if v.api == hot.V1 {
 		return nil
 	}
-	return []string{"change_current_package_start", "change_current_package_end", "instantiate_rollback_end", "change_external_connectivity_rollback_end"}
+	return []string{"change_current_package_start", "change_current_package_end", "instantiate_rollback_end", "scale_rollback_end",
+		"change_external_connectivity_rollback_end"}
 }
 
 // cps are all connection points.

@@ -1,60 +1,62 @@
-"""Takes the VIM of a cluster through its life with Tacker itself, whose source is in PYTHONPATH:
-its conductor's configuration, its NFVO plugin, its Kubernetes driver, and its database in SQLite.
-Stood in for are the cluster, the key manager, and stevedore's search. Prints for either API the
-VIMs after each step, and what a CNF of the v2 API gets of the VIM, as JSON.
+"""Steps in the life of a cluster's VIM with Tacker itself, whose source is in PYTHONPATH: its
+configuration, its NFVO plugin, its Kubernetes driver, and its database in SQLite. Each step is a
+process of its own, as each script of the v2 API is: it has imported Tacker's modules, and nothing
+but the driver opens the configuration or the database. Stood in for are the cluster, the key
+manager, and stevedore's search.
 
-real_vim.py LOG: everything that is logged goes there. HOME has Tacker's configuration.
+real_vim.py STATE STEPS: STATE.json has what the stand-ins keep. STEPS are JSON: a list of {"api",
+"call", "vnf", "args"}. Prints a list of {"error", "vims", "asked", "keys"} as JSON. What is
+logged goes to STATE.log. HOME has Tacker's configuration.
 """
 
 import json
 import logging
+import os
 import sys
+import traceback
 import types
 import uuid
 
+from nodehitch.tacker import vim_v2  # first, as in a script: what it needs of Tacker, it imports
+
 from cryptography import fernet
-from sqlalchemy.orm import close_all_sessions
+from tacker import context as tacker_context
+from tacker.conductor import conductor_server
+from tacker.db import api as db_api
+from tacker.db import model_base
+from tacker.db.db_sqlalchemy import models
+import tacker.db.migration.models.head  # noqa: F401  # all models
+from tacker.nfvo import nfvo_plugin
+from tacker.nfvo.drivers.vim import kubernetes_driver
+from tacker.vnfm import vim_client
 
-logging.basicConfig(level=logging.DEBUG, filename=sys.argv[1])
+from nodehitch import client
+from nodehitch.tacker import vim
 
-from tacker.conductor import conductor_server  # noqa: E402
+state_file, steps = sys.argv[1], json.loads(sys.argv[2])
+logging.basicConfig(level=logging.DEBUG, filename=state_file + ".log", force=True)
+VNFDS = {name: str(uuid.uuid5(uuid.NAMESPACE_DNS, name)) for name in ("vnf", "other", "unknown")}
 
-conductor_server.init([])
 
-from tacker import context as tacker_context  # noqa: E402
-from tacker import manager  # noqa: E402
-from tacker.db import api as db_api  # noqa: E402
-from tacker.db import model_base  # noqa: E402
-from tacker.db.db_sqlalchemy import models  # noqa: E402
-from tacker.nfvo import nfvo_plugin  # noqa: E402
-from tacker.nfvo.drivers.vim import kubernetes_driver  # noqa: E402
-from tacker.sol_refactored import objects as sol_objects  # noqa: E402
-from tacker.sol_refactored.api import validator  # noqa: E402
-from tacker.sol_refactored.api.schemas import vnflcm_v2  # noqa: E402
-from tacker.sol_refactored.common import exceptions as sol_exceptions  # noqa: E402
-from tacker.sol_refactored.common import vim_utils  # noqa: E402
-from tacker.vnfm import vim_client  # noqa: E402
+kept = {"keys": {}, "asked": []}
+keys, asked = kept["keys"], kept["asked"]
 
-from nodehitch import client  # noqa: E402
-from nodehitch.tacker import vim, vim_v2  # noqa: E402
 
-VNF, OTHER = "vnf", "other"
-VNFDS = {VNF: str(uuid.uuid4()), OTHER: str(uuid.uuid4())}
-UNKNOWN = str(uuid.uuid4())  # of an NFVO outside
-sol_objects.register_all()
-engine = db_api.get_engine()
-model_base.BASE.metadata.create_all(engine)
-with engine.connect() as connection:  # one may read while another writes
-    connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
-with engine.begin() as connection:
-    for vnfd in VNFDS.values():
-        package = {"id": str(uuid.uuid4()), "tenant_id": "tenant", "onboarding_state": "ONBOARDED", "operational_state": "ENABLED",
-                   "usage_state": "IN_USE", "size": 1}
-        connection.execute(models.VnfPackage.__table__.insert().values(**package))
-        connection.execute(models.VnfPackageVnfd.__table__.insert().values(
-            id=str(uuid.uuid4()), package_uuid=package["id"], vnfd_id=vnfd, vnf_provider="p", vnf_product_name="p",
-            vnf_software_version="1", vnfd_version="1"))
-keys, asked = {}, []
+def prepare():
+    """What an installed Tacker has: tables, and a VNF package for each VNFD but the unknown one's."""
+    conductor_server.init([])
+    engine = db_api.get_engine()
+    model_base.BASE.metadata.create_all(engine)
+    with engine.connect() as connection:  # one may read while another writes
+        connection.connection.cursor().execute("PRAGMA journal_mode=WAL")
+    with engine.begin() as connection:
+        for name in ("vnf", "other"):
+            package = {"id": str(uuid.uuid4()), "tenant_id": "tenant", "onboarding_state": "ONBOARDED", "operational_state": "ENABLED",
+                       "usage_state": "IN_USE", "size": 1}
+            connection.execute(models.VnfPackage.__table__.insert().values(**package))
+            connection.execute(models.VnfPackageVnfd.__table__.insert().values(
+                id=str(uuid.uuid4()), package_uuid=package["id"], vnfd_id=VNFDS[name], vnf_provider="p", vnf_product_name="p",
+                vnf_software_version="1", vnfd_version="1"))
 
 
 class KeyManager:
@@ -63,11 +65,11 @@ class KeyManager:
 
     def store(self, context, key):
         name = str(uuid.uuid4())
-        keys[name] = key
+        keys[name] = key.decode() if isinstance(key, bytes) else key
         return name
 
     def get(self, context, name):
-        return types.SimpleNamespace(payload=keys[name])
+        return types.SimpleNamespace(payload=keys[name].encode())
 
     def delete(self, context, name):
         del keys[name]
@@ -101,65 +103,47 @@ tacker_context.generate_tacker_service_context = lambda: None
 kubernetes_driver.kubernetes_utils.KubernetesHTTPAPI.get_core_api_client = ask
 kubernetes_driver.kubernetes_utils.KubernetesHTTPAPI.get_core_v1_api_client = ask
 nfvo_plugin.driver_manager.DriverManager = Drivers
-manager.TackerManager.get_service_plugins = classmethod(lambda cls: {"NFVO": nfvo_plugin.NfvoPlugin()})
 
 
 def user(project):
     return tacker_context.Context(user_id="user", project_id=project, is_admin=False)
 
 
-def vims(project="tenant"):
-    plugin, found = nfvo_plugin.NfvoPlugin(), []
-    for each in plugin.get_vims(user(project)):
-        credential = plugin.get_vim(user(project), each["id"], mask_password=False)["auth_cred"]
-        token = credential["bearer_token"]
-        token = fernet.Fernet(keys[credential["secret_uuid"]]).decrypt(token if isinstance(token, bytes) else token.encode())
-        found.append({"id": each["id"], "name": each["name"], "url": each["auth_url"], "token": token.decode(), "extra": each["extra"]})
-    return found
-
-
 def admin():
     return tacker_context.Context(user_id="admin", project_id="administrators", is_admin=True)
 
 
-APIS = {
-    "v1": (lambda vnf, *args: vim.register(admin(), "tenant", vnf, *args), lambda vnf: vim.delete(admin(), "tenant", vnf)),
-    "v2": (lambda vnf, *args: vim_v2.register({"id": vnf, "vnfdId": VNFDS[vnf]}, *args),
-           lambda vnf: vim_v2.delete({"id": vnf, "vnfdId": VNFDS[vnf]})),
-}
+def v1(call, vnf, *args):
+    conductor_server.init([])
+    db_api.get_engine()  # tacker-conductor has it long before its hooks
+    {"register": vim.register, "delete": vim.delete}[call](admin(), "tenant", vnf, *args)
 
 
-def life(register, delete):
-    """The VIMs after each step."""
-    steps = []
-    del asked[:]
+def v2(call, vnf, *args):
+    {"register": vim_v2.register, "delete": vim_v2.delete}[call]({"id": vnf, "vnfdId": VNFDS[vnf]}, *args)
 
-    def step(call, *args):
-        error = ""
-        try:
-            call(*args)
-        except client.Error as raised:
-            error = str(raised)
-        close_all_sessions()  # Tacker leaves transactions open, and SQLite has one writer
-        steps.append({"vims": vims(), "asked": len(asked), "keys": len(keys), "error": error})
 
-    def access(endpoint, token):
-        return {"endpoint": endpoint, "caCertificate": "CA", "token": token}
-
-    step(register, VNF, "name", access("10.0.0.1:6443", "token-one"))
-    step(register, VNF, "name", access("10.0.0.1:6443", "token-one"))
-    step(register, VNF, "name", access("10.0.0.1:6443", "token-two"))
-    step(register, VNF, "name", access("10.0.0.2:6443", "token-two"))
-    step(register, OTHER, "name", access("10.0.0.3:6443", "token-three"))
-    step(delete, OTHER)
-    assert steps[-1]["vims"], steps
-    cnf = of_cnf(steps[-1]["vims"][0]["id"])
-    step(delete, VNF)
-    return {"steps": steps, "cnf": cnf}
+def vims(context):
+    plugin, found = nfvo_plugin.NfvoPlugin(), []
+    for each in plugin.get_vims(context):
+        credential = plugin.get_vim(context, each["id"], mask_password=False)["auth_cred"]
+        token = credential["bearer_token"]
+        token = fernet.Fernet(keys[credential["secret_uuid"]]).decrypt(token if isinstance(token, bytes) else token.encode())
+        found.append({"id": each["id"], "name": each["name"], "url": each["auth_url"], "token": token.decode(), "extra": each["extra"],
+                      "project": each["tenant_id"]})
+    return found
 
 
 def of_cnf(vim_id):
     """What Tacker puts in the place of the vimConnectionInfo of a CNF's request that names the VIM."""
+    from tacker import manager
+    from tacker.sol_refactored import objects as sol_objects
+    from tacker.sol_refactored.api import validator
+    from tacker.sol_refactored.api.schemas import vnflcm_v2
+    from tacker.sol_refactored.common import exceptions as sol_exceptions
+    from tacker.sol_refactored.common import vim_utils
+    sol_objects.register_all()
+    manager.TackerManager.get_service_plugins = classmethod(lambda cls: {"NFVO": nfvo_plugin.NfvoPlugin()})
     by_id = {"vimId": vim_id, "vimType": "ETSINFV.KUBERNETES.V_1"}
     given = vim_utils.get_vim(user("tenant"), vim_id).to_dict()
     whole = {key: given[key] for key in ("vimType", "interfaceInfo", "accessInfo")}
@@ -174,13 +158,46 @@ def of_cnf(vim_id):
         return whole
 
 
-answer = {name: life(*calls) for name, calls in APIS.items()}
-vim_v2.register({"id": UNKNOWN, "vnfdId": UNKNOWN}, "name", {"endpoint": "10.0.0.1:6443", "caCertificate": "CA", "token": "token-one"})
-vim_v2.delete({"id": UNKNOWN, "vnfdId": UNKNOWN})
-answer["outside"] = len(nfvo_plugin.NfvoPlugin().get_vims(admin()))
-model_base.BASE.metadata.drop_all(engine)
-try:
-    vim_v2.delete({"id": VNF, "vnfdId": VNFDS[VNF]})
-except client.Error as raised:
-    answer["away"] = str(raised)
-json.dump(answer, sys.stdout)
+def run(step):
+    """One step, in a process of its own."""
+    if step["call"] == "prepare":
+        return prepare()
+    if os.path.exists(state_file + ".json"):
+        with open(state_file + ".json") as file:
+            before = json.load(file)
+        keys.update(before["keys"])
+        asked.extend(before["asked"])
+    answer = {"error": ""}
+    try:
+        {"v1": v1, "v2": v2}[step["api"]](step["call"], step["vnf"], *step["args"])
+    except client.Error as raised:
+        answer["error"] = str(raised)
+    if step.get("look", True):
+        answer.update(vims=vims(admin()))
+        if step.get("cnf"):
+            answer["cnf"] = of_cnf(answer["vims"][0]["id"])
+    answer.update(asked=len(asked), keys=len(keys))
+    with open(state_file + ".json", "w") as file:
+        json.dump(kept, file)
+    return answer
+
+
+def in_a_process(step):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writing, json.dumps(run(step)).encode())
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as answers:
+        answer = answers.read()
+    _, status = os.waitpid(child, 0)
+    assert status == 0, step
+    return json.loads(answer)
+
+
+json.dump([in_a_process(each) for each in steps], sys.stdout)

@@ -5,10 +5,11 @@ retry calls the hook again, or only the ones after it.
 """
 
 import functools
-from typing import Any, Callable, List, TypeVar, cast
+import os
+from typing import Any, Callable, List, Set, TypeVar, cast
 
 from nodehitch import client
-from nodehitch.tacker import occurrence, vim
+from nodehitch.tacker import base_hot, hooks, kept, occurrence, packages, vim
 from nodehitch.tacker.hooks import Hook
 from tacker.common import exceptions
 from tacker.vnflcm import utils as vnflcm_utils
@@ -47,7 +48,8 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
         now = occurrence.running(context, vnf_instance.id)
         vnf = Hook(vnf_instance.id, getattr(now, "id", None))
         parameters = instantiate_vnf_request.additional_params or {}
-        vnf.hand_over(vnflcm_utils.get_vnf_package_path(context, vnf_instance.vnfd_id), parameters, "vnflcm_" + vnf_instance.id,
+        kept.refuse(parameters, _declared(_base_hot(context, vnf_instance, instantiate_vnf_request.flavour_id)) - set(hooks.JOIN_PARAMETERS))
+        vnf.hand_over(lambda: _package(context, vnf_instance), parameters, "vnflcm_" + vnf_instance.id,
                       lambda: _vims(context, vnf_instance))
         vnf.start("INSTANTIATE")
         join = vnf.join_parameters()
@@ -79,6 +81,9 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
 
     @hook
     def heal_start(self, context: Any, vnf_instance: Any, heal_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
+        if kept.mend(context, vnf_instance.id, at_need=True):
+            raise client.Error("what Tacker kept of the parameters of the stack vnflcm_%s could not go through another heal; "
+                               "the driver has mended it, and nothing else was done: retry the operation" % vnf_instance.id)
         vnf = _begin(context, vnf_instance)
         servers = _servers(vnf_instance, heal_vnf_request)
         vnf.start("HEAL", vnfcInstanceIds=servers)
@@ -93,6 +98,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
     @hook
     def change_external_connectivity_start(self, context: Any, vnf_instance: Any, change_ext_conn_request: Any, grant: Any, grant_request: Any,
                                            **kwargs: Any) -> None:
+        _changeable(context, vnf_instance)
         _begin(context, vnf_instance).start("CHANGE_EXT_CONN", connectionPointNames=_points(change_ext_conn_request))
 
     @hook
@@ -102,6 +108,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
 
     @hook
     def modify_information_start(self, context: Any, vnf_instance: Any, modify_vnf_request: Any, **kwargs: Any) -> None:
+        kept.mend(context, vnf_instance.id)
         _begin(context, vnf_instance).start("MODIFY_INFO")
 
     @hook
@@ -120,6 +127,42 @@ def _end(context: Any, vnf_instance: Any, operation: str, **members: Any) -> Non
     of_cluster = vnf.vim()
     if of_cluster is not None:
         vim.register(context, vnf_instance.tenant_id, vnf_instance.id, *of_cluster)
+
+
+def _package(context: Any, vnf_instance: Any) -> str:
+    """The folder of the VNF package, which Tacker finds by its VNFD. An administrator's context finds the first of several projects."""
+    folder = str(vnflcm_utils.get_vnf_package_path(context, vnf_instance.vnfd_id))
+    found = packages.with_vnfd(context, vnf_instance.vnfd_id)
+    own = [each.id for each in found if each.project == vnf_instance.tenant_id]
+    if len(found) > 1 and own != [os.path.basename(folder)]:
+        raise packages.ambiguous(vnf_instance.id, vnf_instance.vnfd_id, found)
+    return folder
+
+
+def _base_hot(context: Any, vnf_instance: Any, flavour: str) -> Any:
+    """The base HOT that Tacker takes; without resources if the package has none."""
+    found, _ = vnflcm_utils.get_base_nest_hot_dict(context, flavour, vnf_instance.vnfd_id)
+    return found or {"resources": {}}
+
+
+def _declared(hot: Any) -> Set[str]:
+    return set(hot.get("parameters") or {})
+
+
+def _changeable(context: Any, vnf_instance: Any) -> None:
+    """Refuse a VNF whose stack Tacker cannot update: it sends only templates of groups' members, and parameters as it has kept them."""
+    info = vnf_instance.instantiated_vnf_info
+    hot = _base_hot(context, vnf_instance, info.flavour_id)
+    nested = base_hot.nested(hot)
+    given = {**(info.additional_params or {}), hooks.ROOT_CERTIFICATE: "\n"}
+    altered = [name for name in sorted(_declared(hot)) if kept.texts(given.get(name), "")]
+    if nested or altered:
+        faults = ["its resources %s are templates outside of groups, which Tacker does not send" % ", ".join(nested)] * bool(nested)
+        faults += ["its parameters %s have texts that Tacker alters" % ", ".join(altered)] * bool(altered)
+        raise client.Error(
+            "Tacker's v1 API cannot change the external connectivity of a VNF of this package: of the base HOT %s, %s. Nothing was changed. "
+            "Fail the operation. Make the package anew with hitchctl package build, and instantiate a VNF of it instead"
+            % (info.flavour_id, "; ".join(faults)))
 
 
 def _vims(context: Any, vnf_instance: Any) -> List[client.Object]:

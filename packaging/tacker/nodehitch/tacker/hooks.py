@@ -3,8 +3,6 @@
 No topology is sent: the controller observes the stack itself.
 """
 
-import filecmp
-import glob
 import logging
 import os
 import time
@@ -34,10 +32,11 @@ class Hook:
         self._occurrence = occurrence
         self._end = time.monotonic() + self._settings.deadline
 
-    def hand_over(self, package: str, parameters: client.Object, stack: Optional[str] = None,
+    def hand_over(self, package: Callable[[], str], parameters: client.Object, stack: Optional[str] = None,
                   vims: Callable[[], Any] = list) -> None:
         """Give the controller the request's parameters and those files of the package that it lacks.
 
+        package is the folder that has them: only asked for if the request names any.
         vims is SOL003's vimConnectionInfo, with credentials: only asked for if the settings say so.
         """
         spec: client.Object = {"additionalParams": {k: v for k, v in parameters.items() if k not in JOIN_PARAMETERS}}
@@ -47,29 +46,15 @@ class Hook:
             spec["vimConnectionInfo"] = vims()
         answer = self._patiently(lambda: self._controller.put_instance(self._instance, spec))
         known = {file["path"]: file["sha256"] for file in answer["files"]}
-        root = os.path.realpath(package)
-        for path in answer["missingFiles"] + list(known):
+        paths = answer["missingFiles"] + list(known)
+        root = os.path.realpath(package()) if paths else ""
+        for path in paths:
             source = os.path.realpath(os.path.join(root, path))
             # What the package lacks, START says.
             if not source.startswith(root + os.sep) or not os.path.isfile(source):
                 continue
             if known.get(path) != client.sha256_of(source):
                 self._controller.put_file(self._instance, path, source, self._left())
-
-    def package_of(self, copy: str) -> str:
-        """The folder of the VNF package that has this copy's VNFD, the copy itself if there is none.
-
-        A script of the v2 API gets a copy without Files.
-        """
-        definitions = os.path.join(copy, "Definitions")
-        names = [os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(definitions), "*")) if os.path.isfile(path)]
-        if not names:  # every package would be the same
-            raise client.Error("VNF package %s: found no file in Definitions; expected its VNFD" % copy)
-        for folder in glob.glob(os.path.join(glob.escape(self._settings.vnf_packages), "*")):
-            same, _, _ = filecmp.cmpfiles(definitions, os.path.join(folder, "Definitions"), names, shallow=False)
-            if same == names:
-                return folder
-        return copy
 
     def start(self, operation: str, **members: Any) -> None:
         """Post the START of an operation and wait for it."""

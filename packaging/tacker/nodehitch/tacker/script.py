@@ -4,7 +4,9 @@ Tacker runs it once for each hook, with a pickle of what it knows on standard in
 makes the occurrence FAILED_TEMP, with standard error as the detail that Tacker shows.
 """
 
+import importlib
 import logging
+import os
 import pickle
 import sys
 import warnings
@@ -47,16 +49,18 @@ def run(said: client.Object) -> None:
     vnf = Hook(instance["id"], (said["grant_request"] or {}).get("vnfLcmOpOccId"))
     if said["operation"] == "instantiate_start":
         vims = list((instance.get("vimConnectionInfo") or {}).values())
-        vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters, _stack(instance), lambda: vims)
+        vnf.hand_over(lambda: _package(said, instance["vnfdId"]), parameters, _stack(instance), lambda: vims)
     elif said["operation"] == "change_current_package_start":
-        vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters)
+        vnf.hand_over(lambda: _package(said, said["request"]["vnfdId"]), parameters)
     if said["operation"] in ("terminate_end", "instantiate_rollback_end"):
         if vnf.may_have_vim():
-            _vims().delete(instance)
+            _of_tacker("vim_v2").delete(instance)
         vnf.terminated()
         return
     if said["operation"] == "change_external_connectivity_rollback_end":
         vnf.rolled_back("CHANGE_EXT_CONN", stackId=_stack(instance), **_members(said))
+    elif said["operation"] == "scale_rollback_end":
+        vnf.rolled_back("SCALE", stackId=_stack(instance), **_members(said))
     elif operation not in OPERATIONS:
         return  # of another rollback: Tacker's
     elif phase == "start":
@@ -66,23 +70,30 @@ def run(said: client.Object) -> None:
     if phase == "end":
         of_cluster = vnf.vim()
         if of_cluster is not None:
-            _vims().register(instance, *of_cluster)
+            _of_tacker("vim_v2").register(instance, *of_cluster)
     if said["operation"] == "heal_start":
         pickle.dump({KEPT: {BEFORE: _servers(instance)}}, sys.stdout.buffer)
 
 
-def _vims() -> Any:
-    """The module for VIMs. What Tacker's modules log and warn of is no part of the error that Tacker shows."""
+def _package(said: client.Object, vnfd: str) -> str:
+    """A folder with what the VNF package has. Tacker gives a script a copy of it, before 2023.2 without Files."""
+    copy = str(said["tmp_csar_dir"])
+    if os.path.isdir(os.path.join(copy, "Files")):
+        return copy
+    return _of_tacker("tacker_v2").package_folder(said["vnf_instance"]["id"], vnfd) or copy
+
+
+def _of_tacker(module: str) -> Any:
+    """A module that uses Tacker's. What those log and warn of is no part of the error that Tacker shows."""
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
-    from nodehitch.tacker import vim_v2
-    return vim_v2
+    return importlib.import_module("nodehitch.tacker." + module)
 
 
 def _members(said: client.Object) -> client.Object:
     """What the hook's operation says besides its phase."""
     hook, request = said["operation"], said["request"]
-    if hook in ("scale_start", "scale_end"):
+    if hook in ("scale_start", "scale_end", "scale_rollback_end"):
         scaling = {key: request[key] for key in ("type", "aspectId", "numberOfSteps")}
         leaving = [each["resource"]["resourceId"] for each in (said["grant_request"] or {}).get("removeResources") or [] if each["type"] == "COMPUTE"]
         return {**scaling, "vnfcInstanceIds": leaving} if hook == "scale_start" else scaling

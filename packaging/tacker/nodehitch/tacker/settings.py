@@ -9,6 +9,7 @@ from nodehitch import client
 FILE = "/etc/nodehitch/tacker.conf"
 ENVIRONMENT = "NODEHITCH_TACKER_CONF"  # names another file
 SECTION = "nodehitch"
+UNUSED = ("vnf_packages",)  # once a key: Tacker's own configuration says it
 LONGEST = 86400  # seconds; the controller takes no longer deadline
 
 
@@ -18,7 +19,6 @@ class Settings(NamedTuple):
     controller: client.Client
     deadline: int
     send_vim_connection_info: bool
-    vnf_packages: str
 
 
 def load() -> Settings:
@@ -32,7 +32,7 @@ def load() -> Settings:
         raise client.Error("%s: %s" % (path, " ".join(str(error).split()))) from None
     given = dict(parser[SECTION]) if parser.has_section(SECTION) else {}
     faults = ["[%s]: unknown section; expected [%s] only" % (name, SECTION) for name in parser.sections() if name != SECTION]
-    faults += ["%s: unknown key; expected one of %s" % (key, ", ".join(_KEYS)) for key in given if key not in _KEYS]
+    faults += ["%s: unknown key; expected one of %s" % (key, ", ".join(_KEYS)) for key in given if key not in (*_KEYS, *UNUSED)]
     values: Dict[str, Any] = {}
     for key, (default, read) in _KEYS.items():
         text = given.get(key, default).strip()
@@ -48,7 +48,7 @@ def load() -> Settings:
         controller = client.Client(values["urls"], values["root_certificate"], values["pin"], values["token_file"])
     except client.Error as error:
         raise client.Error("%s: %s" % (path, error)) from None
-    return Settings(controller, values["deadline"], values["send_vim_connection_info"], values["vnf_packages"])
+    return Settings(controller, values["deadline"], values["send_vim_connection_info"])
 
 
 def _urls(text: str) -> List[str]:
@@ -81,5 +81,4 @@ _KEYS: Dict[str, Tuple[str, Callable[[str], Any]]] = {
     "token_file": ("", client.read_token),
     "deadline": ("1800", _seconds),
     "send_vim_connection_info": ("false", _truth),
-    "vnf_packages": ("/var/lib/tacker/vnfpackages", str),
 }

@@ -2,29 +2,51 @@
 
 from typing import Any
 
-from nodehitch.client import Error, Object
+from nodehitch.client import Object
+from nodehitch.tacker import base_hot, kept
+from nodehitch.tacker.hooks import Hook
 from tacker.vnfm.lcm_user_data import utils
 from tacker.vnfm.lcm_user_data.abstract_user_data import AbstractUserData
 
 
 class KubernetesClusterUserData(AbstractUserData):  # type: ignore[misc]  # Tacker has no types
-    """Fills nfv, and takes every other parameter of the base HOT from additionalParams.
-
-    The driver has put the join parameters there. Tacker does not name the instance here.
-    """
+    """Fills nfv, and takes every other parameter of the base HOT from additionalParams."""
 
     @staticmethod
     def instantiate(base_hot_dict: Any = None, vnfd_dict: Any = None, inst_req_info: Any = None, grant_info: Any = None) -> Object:
-        """The parameters of the stack."""
+        """The parameters of the stack. The driver has put the join parameters into additionalParams: Tacker names no instance here."""
         named = utils.create_initial_param_server_port_dict(base_hot_dict)
         networks = _networks(inst_req_info)
-        missing = sorted(set(named["nfv"]["CP"]) - set(networks))
-        if missing:
-            raise Error("extVirtualLinks of the request: no extCps entry has the cpdId %s; the base HOT needs the network of each"
-                        % ", ".join(missing))
+        base_hot.need_networks(named["nfv"]["CP"], networks)
         places: Object = utils.create_final_param_dict(
             named, utils.create_vdu_flavor_capability_name_dict(vnfd_dict), utils.create_sw_image_dict(vnfd_dict), networks)
-        return {**places, **utils.get_diff_base_hot_param_from_api(base_hot_dict, inst_req_info)}
+        return {**places, **_given(base_hot_dict, inst_req_info.additional_params)}
+
+    @staticmethod
+    def heal(base_hot_dict: Any, vnfd_dict: Any, heal_request: Any, vnf_instance: Any, inst_vnf_info: Any, param: Any,
+             vnfc_resource_info: Any) -> Object:
+        """The parameters of the stack at a heal of VNFCs."""
+        return _again(base_hot_dict, vnf_instance, inst_vnf_info, param)
+
+    @staticmethod
+    def scale(base_hot_dict: Any, vnfd_dict: Any, scale_request: Any, vnf_instance: Any, inst_vnf_info: Any, param: Any,
+              resource_number: Any) -> Object:
+        """The parameters of the stack at a scale-out by a grant, and at the rollback of one."""
+        return _again(base_hot_dict, vnf_instance, inst_vnf_info, param)
+
+
+def _again(base_hot_dict: Any, vnf_instance: Any, inst_vnf_info: Any, param: Any) -> Object:
+    """What Tacker has kept (param), and what it alters from where that does not change."""
+    fresh = {**(inst_vnf_info.additional_params or {}), **Hook(vnf_instance.id).join_parameters()}
+    fresh.pop("nfv", None)
+    own = {name: value for name, value in param.items() if name == "nfv" or not kept.texts(value, "")}
+    return {**own, **_given(base_hot_dict, fresh)}
+
+
+def _given(base_hot_dict: Any, parameters: Any) -> Object:
+    """The parameters that the base HOT declares. Tacker's own helper leaves out what is false, 0 or empty."""
+    declared = base_hot_dict["heat_template"].get("parameters") or {}
+    return {name: kept.for_heat(value) for name, value in (parameters or {}).items() if name in declared and value is not None}
 
 
 def _networks(request: Any) -> Object:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from nodehitch.client import Object
+from nodehitch.tacker import base_hot
 from nodehitch.tacker.hooks import Hook
 from tacker.sol_refactored.common import common_script_utils
 from tacker.sol_refactored.infra_drivers.openstack.userdata_default import DefaultUserData
@@ -21,6 +22,8 @@ class KubernetesClusterUserData(DefaultUserData):  # type: ignore[misc]  # Tacke
     def instantiate(req: Any, inst: Any, grant_req: Any, grant: Any, tmp_csar_dir: str) -> Object:
         """The template and parameters of the stack."""
         fields: Object = DefaultUserData.instantiate(req, inst, grant_req, grant, tmp_csar_dir)
+        points = {name: each["network"] for name, each in (fields["parameters"]["nfv"].get("CP") or {}).items() if "network" in each}
+        base_hot.need_networks(points, [name for name, network in points.items() if network])
         return _complete(fields, req, inst, req["flavourId"], tmp_csar_dir)
 
     @staticmethod

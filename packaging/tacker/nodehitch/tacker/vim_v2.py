@@ -1,49 +1,35 @@
 """The VIM of a cluster, for the script of Tacker's v2 API.
 
-A script has no context of Tacker. So it opens Tacker's configuration and database itself, as
-tacker-conductor, whose user runs it, does. The modules of Tacker that this needs take seconds to
-load: only what has a cluster imports them.
+Tacker keeps no project of a VNF of the v2 API, but the one of its package: users instantiate
+only packages of their own project. What a VNF instance says of a VIM, its user has written.
 """
 
-from typing import Any, Optional
+from typing import Any
 
 from nodehitch import client
-from nodehitch.tacker import vim
+from nodehitch.tacker import packages, tacker_v2, vim
 from tacker import context as tacker_context
-from tacker import objects
-from tacker.common import exceptions
-from tacker.conductor import conductor_server
 
 
 def register(instance: client.Object, name: str, access: client.Object) -> None:
-    """Make the VIM one of this access. Without a project of the VNF there is none."""
-    context = _context(instance)
-    if context is not None:
-        vim.register(context, context.project_id, instance["id"], name, access)
+    """Make the VIM one of this access. There is none if Tacker has no VNF package with its VNFD: an NFVO outside has it."""
+    _, found = tacker_v2.packages_of(instance["id"], instance["vnfdId"])
+    if len(found) > 1:
+        raise packages.ambiguous(instance["id"], instance["vnfdId"], found)
+    for each in found:
+        vim.register(_user(each.project), each.project, instance["id"], name, access)
 
 
 def delete(instance: client.Object) -> None:
-    """Delete the VIM, if there is one."""
-    context = _context(instance)
-    if context is not None:
-        vim.delete(context, context.project_id, instance["id"])
+    """Delete the VIM, if there is one.
 
-
-def _context(instance: client.Object) -> Optional[Any]:
-    """A user's context in the project of the VNF. None if Tacker has no VNF package with its VNFD: an NFVO outside has it.
-
-    Tacker keeps no project of a VNF of the v2 API, but the one of its package. VNFD ids are
-    unique, and users instantiate only packages of their own project.
+    Of several projects each is asked for one with the instance's mark. Whoever has written that
+    mark has written it into a VIM of his own.
     """
-    try:
-        conductor_server.init([])
-        objects.register_all()
-        admin = tacker_context.get_admin_context()
-        package = objects.VnfPackageVnfd.get_by_id(admin, instance["vnfdId"]).package_uuid
-        project = objects.VnfPackage.get_by_id(admin, package).tenant_id
-    except exceptions.NotFound:
-        return None
-    except Exception as error:  # of Tacker's configuration or of its database
-        raise client.Error("the VIM of VNF instance %s: Tacker's database does not tell the project of VNFD %s: %s: %s"
-                           % (instance["id"], instance["vnfdId"], type(error).__name__, " ".join(str(error).split()))) from None
+    _, found = tacker_v2.packages_of(instance["id"], instance["vnfdId"])
+    for project in sorted({each.project for each in found}):
+        vim.delete(_user(project), project, instance["id"])
+
+
+def _user(project: str) -> Any:
     return tacker_context.Context(user_id=None, tenant_id=project, is_admin=False)

@@ -5,6 +5,7 @@ import signal
 import uuid
 
 from tacker import state
+from tacker.db import api as transactions
 
 
 class DuplicateEntity(Exception):
@@ -17,6 +18,7 @@ class VimUnauthorizedException(Exception):
 
 class NfvoPlugin:
     def get_vims(self, context):
+        transactions.get_session()
         seen = [each for each in state.load().get("vims", []) if context.is_admin or each["tenant_id"] == context.project_id]
         return [{**each, "auth_cred": {key: "***" for key in each["auth_cred"]}} for each in seen]
 
@@ -48,6 +50,7 @@ class NfvoPlugin:
 
 
 def _change(change):
+    transactions.get_session()
     whole = state.load()
     change(whole.setdefault("vims", []))
     state.save(whole)

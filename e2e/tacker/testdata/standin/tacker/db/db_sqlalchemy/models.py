@@ -1,2 +1,10 @@
 class VnfLcmOpOccs:
-    pass
+    table = "occurrences"
+
+
+class VnfPackageVnfd:
+    table = "package_vnfds"
+
+
+class VnfPackage:
+    table = "packages"

@@ -1,0 +1,2 @@
+class VNFAttribute:
+    table = "vnf_attributes"
