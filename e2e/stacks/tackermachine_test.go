@@ -139,8 +139,19 @@ func (m *tacker) onboard(version hot.API, template, request, files string) *tack
 }
 
 // folder is the onboarded package, where Tacker keeps it.
-func (v *tackerVNF) folder() string { return filepath.Join(v.tacker.path("packages"), v.vnfd()) }
-func (v *tackerVNF) vnfd() string   { return "vnfd-" + v.id }
+func (v *tackerVNF) folder() string { return filepath.Join(v.tacker.path("packages"), v.id) }
+
+// vnfd is the id of its VNFD.
+func (v *tackerVNF) vnfd() string {
+	v.t.Helper()
+	text, err := os.ReadFile(filepath.Join(v.folder(), "Definitions/nodehitch_top.vnfd.yaml"))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "descriptor_id: ")
+	id, _, _ := strings.Cut(rest, "\n")
+	return id
+}
 
 // stackServer is a server of the stack. member is the nested stack of the Heat group that it is
 // in, the zero value for one at the top.

@@ -133,7 +133,7 @@ func (v *v1) call(name string, request, keywords object) (raised string) {
 		keywords = object{}
 	}
 	operation := name[:strings.LastIndex(name, "_")]
-	info := object{"instance_id": v.stack, "additional_params": v.instantiated, "vnfc_resource_info": v.vnfcs()}
+	info := object{"flavour_id": "simple", "instance_id": v.stack, "additional_params": v.instantiated, "vnfc_resource_info": v.vnfcs()}
 	v.tacker.python(&outcome, object{"hook": name, "request_name": operation + "_vnf_request", "request": request, "keywords": keywords,
 		"vnf_instance": object{"id": v.id, "tenant_id": "tenant", "vnfd_id": v.vnfd(), "vim_connection_info": []object{}, "instantiated_vnf_info": info}}, "hook.py")
 	if outcome.Request != nil {

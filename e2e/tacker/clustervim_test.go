@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -128,15 +126,12 @@ func TestTheVIMOfACluster(t *testing.T) {
 	}
 
 	v.begin("HEAL", nil)
-	entire := object{"vnfc_instance_id": []string{}}
+	entire := healRequest()
 	v.call("heal_start", entire, nil).succeeds()
 	for _, s := range v.servers() {
-		v.replace(s)
 		s.address = address()
 	}
-	w.cloud.Remove(v.stack)
-	v.stack, v.volume = "", uuid.NewString()
-	v.created()
+	v.healed()
 	v.grants("CA three", "token-four")
 	v.call("heal_end", entire, nil).succeeds()
 	if after := v.only(name, "CA three", "token-four"); after.ID == made.ID {

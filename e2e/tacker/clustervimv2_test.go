@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
@@ -16,13 +14,14 @@ func (v *v2) withVIM(ca, token string) ended {
 	v.succeeds("instantiate_start", v.body, nil)
 	v.created()
 	v.grants(ca, token)
-	return v.script("instantiate_end", v.body, nil)
+	return v.exec("instantiate_end", v.body, nil)
 }
 
 // operation runs the two hooks of one, with what Heat does between them.
 func (v *v2) operation(name string, request object, heat func()) {
 	v.t.Helper()
 	v.next()
+	v.healing = request // if it is one to heal
 	v.succeeds(name+"_start", request, nil)
 	heat()
 	v.succeeds(name+"_end", request, nil)
@@ -59,8 +58,7 @@ func TestTheVIMOfAClusterByTheScript(t *testing.T) {
 	}
 
 	v.operation("heal", healOf(v.storage), func() {
-		v.replace(v.storage)
-		v.updated()
+		v.healed(v.storage)
 		v.grants("CA two", "token-two")
 		v.told("token-two")
 	})
@@ -68,14 +66,11 @@ func TestTheVIMOfAClusterByTheScript(t *testing.T) {
 		t.Errorf("after the heal of the storage server the VIM was %+v, is %+v", made, healed)
 	}
 
-	v.operation("heal", object{"additionalParams": object{"all": true}}, func() {
+	v.operation("heal", v.healAll(), func() {
 		for _, s := range v.servers() {
-			v.replace(s)
 			s.address = address()
 		}
-		w.cloud.Remove(v.stack)
-		v.stack, v.volume = "", uuid.NewString()
-		v.created()
+		v.healed()
 		v.grants("CA three", "token-three")
 	})
 	healed := v.only(name, "CA three", "token-three")
@@ -127,14 +122,14 @@ func TestAVIMThatTheScriptCannotRegister(t *testing.T) {
 	if err := os.Rename(state, away); err != nil {
 		t.Fatal(err)
 	}
-	v.script("instantiate_end", v.body, nil).says(t, "VNF instance "+v.id+": Tacker's database does not tell the VNF package", v.vnfd(), "FileNotFoundError")
+	v.exec("instantiate_end", v.body, nil).says(t, "VNF instance "+v.id+": Tacker's database does not tell the VNF package", v.vnfd(), "FileNotFoundError")
 	if err := os.Rename(away, state); err != nil {
 		t.Fatal(err)
 	}
 
 	v.grants("CA", "killed-token")
 	v.told("killed-token")
-	if e := v.script("instantiate_end", v.body, nil); e.Code != -9 {
+	if e := v.exec("instantiate_end", v.body, nil); e.Code != -9 {
 		t.Errorf("the script was not killed: exit %d: %s", e.Code, e.Error)
 	}
 	v.succeeds("instantiate_end", v.body, nil)
@@ -187,7 +182,9 @@ func TestAScriptThatNeedsNoTacker(t *testing.T) {
 	w := newWorld(t)
 	registry := w.readVNF("../../shared/params/testdata/private-registry.json")
 	registry.registry = registry.newServer("PrivateRegistryVDU", "CP1")
-	delete(registry.body["additionalParams"].(object)["private_registry_installation_param"].(object), "image_path")
+	delete(registry.wanted()["private_registry_installation_param"].(object), "image_path")
+	registry.wanted()["lcm-operation-user-data"] = "./UserData/k8s_cluster_user_data.py" // which the specification's request lacks
+	registry.wanted()["lcm-operation-user-data-class"] = "KubernetesClusterUserData"
 	v := registry.asV2()
 	v.instantiated()
 	if err := os.Remove(w.path("state.json")); err != nil {

@@ -3,8 +3,6 @@ package tacker
 import (
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
@@ -189,17 +187,14 @@ func (c *healing) fails(hook string) {
 // replaced is what Heat does.
 func (c *healing) replaced() {
 	c.t.Helper()
+	named := c.healed
 	if c.entire() {
 		c.healed, c.kube = c.vnf.servers(), c.another
-		c.cloud.Remove(c.stack)
-		c.stack, c.volume = "", uuid.NewString()
 	}
 	for _, each := range c.healed {
-		c.replace(each)
 		each.address = address()
 	}
-	c.heat("UPDATE_COMPLETE")
-	c.boot()
+	c.vnf.healed(named...)
 }
 
 // end is heal_end. A master that now registers the PersistentVolumes waits for one that is

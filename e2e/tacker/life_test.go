@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/uuid"
-
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -57,8 +55,7 @@ func TestLife(t *testing.T) {
 		t.Error("the request has lost its own parameters")
 	}
 
-	v.heat("CREATE_COMPLETE")
-	v.boot()
+	v.created()
 	v.call("instantiate_end", v.instantiateRequest(), nil).succeeds()
 	v.asRecorded(1, "INSTANTIATE END COMPLETED")
 	if i := v.instance(); i.State != api.Instantiated || i.StackID != v.stack || len(i.Nodes) != 4 {
@@ -80,14 +77,8 @@ func TestLife(t *testing.T) {
 	})
 	t.Run("heal of a worker", func(t *testing.T) {
 		since()
-		request := object{"vnfc_instance_id": []string{v.workers[0].vnfc}}
-		v.begin("HEAL", nil)
 		old := v.workers[0].id
-		v.call("heal_start", request, nil).succeeds()
-		v.replace(v.workers[0])
-		v.heat("UPDATE_COMPLETE")
-		v.boot()
-		v.call("heal_end", request, nil).succeeds()
+		v.heal(v.workers[0])
 		v.asRecorded(before, "HEAL START COMPLETED", "HEAL END COMPLETED")
 		if targets := v.newest().Targets; len(targets) != 1 || targets[0].NodeID != v.workers[0].id {
 			t.Errorf("the END was about %+v, want the new worker alone", targets)
@@ -98,7 +89,7 @@ func TestLife(t *testing.T) {
 	})
 	t.Run("heal of the storage server", func(t *testing.T) {
 		since()
-		request := object{"vnfc_instance_id": []string{v.storage.vnfc}}
+		request := healRequest(v.storage)
 		v.begin("HEAL", nil)
 		v.masters[0].node.say(func(s *api.NodeStatus) {
 			set(s, api.ConditionPersistentVolumesRegistered, api.ConditionFalse, api.ReasonInUse, "the claim default/data uses pv1")
@@ -108,9 +99,7 @@ func TestLife(t *testing.T) {
 		v.masters[0].node.say(nil)
 		v.call("heal_start", request, nil).succeeds() // Tacker's retry, with the same occurrence
 		v.asRecorded(before, "HEAL START FAILED", "HEAL START COMPLETED")
-		v.replace(v.storage)
-		v.heat("UPDATE_COMPLETE")
-		v.boot()
+		v.healed(v.storage)
 		v.call("heal_end", request, nil).succeeds()
 	})
 	t.Run("change of external connectivity", func(t *testing.T) {
@@ -119,7 +108,9 @@ func TestLife(t *testing.T) {
 		v.begin("CHANGE_EXT_CONN", nil)
 		v.call("change_external_connectivity_start", request, nil).succeeds()
 		v.workers[1].address = "10.10.7.7"
-		v.heat("UPDATE_COMPLETE")
+		if problem := v.connected("workerNode_CP2"); problem != "" {
+			t.Fatal(problem)
+		}
 		v.call("change_external_connectivity_end", request, nil).succeeds()
 		v.asRecorded(before, "CHANGE_EXT_CONN START COMPLETED", "CHANGE_EXT_CONN END COMPLETED")
 		if targets := v.newest().Targets; len(targets) != len(v.workers) {
@@ -140,22 +131,7 @@ func TestLife(t *testing.T) {
 	})
 	t.Run("heal of the entire VNF", func(t *testing.T) {
 		since()
-		request := object{"vnfc_instance_id": []string{}}
-		v.begin("HEAL", nil)
-		o := v.call("heal_start", request, nil).succeeds()
-		for _, name := range joinParameters {
-			if o.Instantiated[name] == nil {
-				t.Errorf("Tacker makes the new stack without %s", name)
-			}
-		}
-		for _, s := range v.servers() {
-			v.replace(s)
-		}
-		w.cloud.Remove(v.stack)
-		v.stack, v.volume = "", uuid.NewString()
-		v.heat("CREATE_COMPLETE")
-		v.boot()
-		v.call("heal_end", request, nil).succeeds()
+		v.heal()
 		v.asRecorded(before, "HEAL START COMPLETED", "HEAL END COMPLETED")
 		if i := v.instance(); i.StackID != v.stack {
 			t.Errorf("the instance has the stack %s; Heat made %s", i.StackID, v.stack)
@@ -177,6 +153,40 @@ func TestLife(t *testing.T) {
 	if token, err := os.ReadFile(w.path("token")); err != nil || strings.Contains(string(w.Log()), strings.TrimSpace(string(token))) {
 		t.Errorf("the controller's log has the token (%v)", err)
 	}
+}
+
+// TestLifeOfAPackageFromBefore heals a VNF whose package takes the root certificate as one text. Tacker
+// alters that text, once more at each heal.
+func TestLifeOfAPackageFromBefore(t *testing.T) {
+	results.Begin(t, suite, "package-from-before", "a VNF of a package that takes the root certificate as one text is healed three times, and new servers get the certificate as it is; a change of connectivity is refused at its START")
+	w := newWorld(t)
+	v := w.newVNF()
+	v.before()
+	v.instantiated()
+	v.heal(v.workers[0])
+	v.heal(v.storage)
+	v.heal()
+	before := len(v.operations())
+	v.begin("CHANGE_EXT_CONN", nil)
+	request := object{"ext_virtual_links": []object{{"ext_cps": []object{{"cpd_id": "workerNode_CP2"}}}}}
+	v.call("change_external_connectivity_start", request, nil).raises("nodehitch-agent.yaml")
+	v.asRecorded(before)
+	v.begin("TERMINATE", nil)
+	v.call("terminate_start", object{}, nil).succeeds()
+	v.deleted()
+	v.call("terminate_end", object{}, nil).succeeds()
+}
+
+// TestTextForUserData: text is what Tacker's v1 API alters at the first heal.
+func TestTextForUserData(t *testing.T) {
+	results.Begin(t, suite, "user-data-text", "instantiate_start of the v1 API refuses text for user_data, before there is anything")
+	w := newWorld(t)
+	v := w.newVNF()
+	v.wanted()["worker_user_data"] = awkward
+	v.begin("INSTANTIATE", v.body)
+	v.call("instantiate_start", v.instantiateRequest(), nil).raises("worker_user_data")
+	v.call("terminate_end", nil, nil).succeeds() // Tacker's rollback
+	forgotten(v)
 }
 
 // forgotten asserts that the controller has the instance no more.

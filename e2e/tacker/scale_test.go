@@ -11,29 +11,18 @@ import (
 // scaling is a VNF whose workers Tacker scales by either of its APIs.
 type scaling struct {
 	*vnf
-	v2 *v2 // nil for the v1 API
 }
 
-// healed is the VNF in service, after a heal of its first worker.
-func (s *scaling) healed() {
+// afterAHeal is the VNF in service, after a heal of its first worker.
+func (s *scaling) afterAHeal() {
 	s.t.Helper()
-	if s.v2 == nil {
+	if s.script == nil {
 		s.instantiated()
-		request := object{"vnfc_instance_id": []string{s.workers[0].vnfc}}
-		s.begin("HEAL", nil)
-		s.call("heal_start", request, nil).succeeds()
-		s.replace(s.workers[0])
-		s.updated()
-		s.call("heal_end", request, nil).succeeds()
+		s.heal(s.workers[0])
 		return
 	}
-	s.v2.instantiated()
-	s.v2.next()
-	request, removed := healOf(s.workers[0]), s.v2.removes(s.workers[0])
-	s.v2.succeeds("heal_start", request, removed)
-	s.replace(s.workers[0])
-	s.updated()
-	s.v2.succeeds("heal_end", request, removed)
+	s.script.instantiated()
+	s.script.heal(s.workers[0])
 }
 
 // out adds a worker. It waits for that worker and for no other node.
@@ -41,15 +30,15 @@ func (s *scaling) out() {
 	s.t.Helper()
 	added := s.newWorker()
 	s.workers = append(s.workers, added)
-	if s.v2 == nil {
+	if s.script == nil {
 		s.begin("SCALE", nil)
 		s.updated()
 		s.call("scale_end", scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{added.member}}).succeeds()
 	} else {
-		s.v2.next()
-		s.v2.succeeds("scale_start", scaleRequestV2("SCALE_OUT"), s.v2.removes())
+		s.script.next()
+		s.script.succeeds("scale_start", scaleRequestV2("SCALE_OUT"), s.script.removes())
 		s.updated()
-		s.v2.succeeds("scale_end", scaleRequestV2("SCALE_OUT"), s.v2.removes())
+		s.script.succeeds("scale_end", scaleRequestV2("SCALE_OUT"), s.script.removes())
 	}
 	if o := s.newest(); len(o.Targets) != 1 || o.Targets[0].NodeID != added.id || o.State != api.Completed {
 		s.t.Errorf("the scale-out was about %+v, want %s alone", o, added.id)
@@ -60,15 +49,15 @@ func (s *scaling) out() {
 func (s *scaling) in() (left *server) {
 	s.t.Helper()
 	left = s.workers[0]
-	if s.v2 == nil {
+	if s.script == nil {
 		s.begin("SCALE", nil)
 		s.call("scale_start", scaleRequest("SCALE_IN"), object{"scale_name_list": []string{"x"}, "scale_out_id_list": []string{left.member}}).succeeds()
 		s.leave()
 	} else {
-		s.v2.next()
-		s.v2.succeeds("scale_start", scaleRequestV2("SCALE_IN"), s.v2.removes(left))
+		s.script.next()
+		s.script.succeeds("scale_start", scaleRequestV2("SCALE_IN"), s.script.removes(left))
 		s.leave()
-		s.v2.succeeds("scale_end", scaleRequestV2("SCALE_IN"), s.v2.removes())
+		s.script.succeeds("scale_end", scaleRequestV2("SCALE_IN"), s.script.removes())
 		if n := s.Node(left.id); n.State != api.NodeRevoked {
 			s.t.Errorf("after scale_end the worker that left is %s", n.State)
 		}
@@ -101,9 +90,9 @@ func TestScaleAfterAHeal(t *testing.T) {
 			results.LongOnly(t)
 			s := &scaling{vnf: newWorld(t).newVNF()}
 			if name == "v2" {
-				s.v2 = s.asV2()
+				s.asV2()
 			}
-			s.healed()
+			s.afterAHeal()
 			s.out()
 			left := s.in()
 			loopback.Until(t, "the worker that left is retired", func() bool { return s.Node(left.id).State == api.NodeRevoked })

@@ -2,6 +2,7 @@ package tacker
 
 import (
 	"fmt"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -179,11 +180,23 @@ func lifeOfV1(s *stage) []hook {
 	with := func(body object) func() (object, object) { return func() (object, object) { return body, nil } }
 	instantiate := func() (object, object) { return v.instantiateRequest(), nil }
 	var out, leaving *server
-	var healed object
 	points := object{"ext_virtual_links": []object{{"ext_cps": []object{{"cpd_id": "storage_server_CP"}}}}}
 	begin := func(operation string) func() { return func() { v.begin(operation, nil) } }
+	heal := func(servers func() []*server) []hook {
+		var named []*server
+		var request object
+		given := func() (object, object) { return request, nil }
+		return []hook{
+			one("heal_start", api.Heal, api.PhaseStart, func() {
+				begin("HEAL")()
+				named = servers()
+				request = healRequest(named...)
+			}, given),
+			one("heal_end", api.Heal, api.PhaseEnd, func() { v.healed(named...) }, given),
+		}
+	}
 
-	return []hook{
+	return slices.Concat([]hook{
 		one("instantiate_start", api.Instantiate, api.PhaseStart, func() { v.begin("INSTANTIATE", v.body) }, instantiate),
 		one("instantiate_end", api.Instantiate, api.PhaseEnd, s.created, instantiate),
 		one("scale_end", api.Scale, api.PhaseEnd, func() {
@@ -194,19 +207,13 @@ func lifeOfV1(s *stage) []hook {
 		}, func() (object, object) {
 			return scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{out.member}}
 		}),
-		one("heal_start", api.Heal, api.PhaseStart, func() {
-			begin("HEAL")()
-			healed = object{"vnfc_instance_id": []string{v.storage.vnfc, v.workers[0].vnfc}}
-		}, func() (object, object) { return healed, nil }),
-		one("heal_end", api.Heal, api.PhaseEnd, func() {
-			v.replace(v.storage)
-			v.replace(v.workers[0])
-			s.updated()
-		}, func() (object, object) { return healed, nil }),
+	}, heal(v.worker), heal(v.storageServer), heal(v.none), []hook{
 		one("change_external_connectivity_start", api.ChangeExtConn, api.PhaseStart, begin("CHANGE_EXT_CONN"), with(points)),
 		one("change_external_connectivity_end", api.ChangeExtConn, api.PhaseEnd, func() {
 			v.storage.address = "10.10.7.7"
-			s.updated()
+			if problem := v.connected("storage_server_CP"); problem != "" {
+				v.t.Fatal(problem)
+			}
 		}, with(points)),
 		one("modify_information_start", api.ModifyInfo, api.PhaseStart, begin("MODIFY_INFO"), with(nil)),
 		one("modify_information_end", api.ModifyInfo, api.PhaseEnd, nothing, with(nil)),
@@ -218,8 +225,13 @@ func lifeOfV1(s *stage) []hook {
 		}),
 		one("terminate_start", api.Terminate, api.PhaseStart, begin("TERMINATE"), with(object{})),
 		one("terminate_end", api.Terminate, api.PhaseEnd, s.deleted, with(object{})),
-	}
+	})
 }
+
+// Those that the heals of a life name.
+func (v *vnf) worker() []*server        { return v.workers[:1] }
+func (v *vnf) storageServer() []*server { return []*server{v.storage} }
+func (v *vnf) none() []*server          { return nil }
 
 func lifeOfV2(s *stage) []hook {
 	v := s.asV2()
@@ -236,13 +248,25 @@ func lifeOfV2(s *stage) []hook {
 	with := func(body object) func() object { return func() object { return body } }
 	next := func() { v.next() }
 	var leaving *server
-	var removed, heal object
+	var removed object
 	scale := scaleRequestV2("SCALE_IN")
 	points := object{"extVirtualLinks": []object{{"extCps": []object{{"cpdId": "storage_server_CP"}}}}}
 	changed := object{"vnfdId": v.vnfd(), "additionalParams": v.body["additionalParams"]}
 	removes := func() object { return removed }
+	heal := func(servers func() []*server) []hook {
+		var named []*server
+		given := func() object { return v.healing }
+		return []hook{
+			one("heal_start", api.Heal, api.PhaseStart, func() {
+				next()
+				named = servers()
+				v.healing, removed = v.healOf(named...)
+			}, given, removes),
+			one("heal_end", api.Heal, api.PhaseEnd, func() { v.healed(named...) }, given, removes),
+		}
+	}
 
-	return []hook{
+	return slices.Concat([]hook{
 		one("instantiate_start", api.Instantiate, api.PhaseStart, nothing, with(v.body), with(nil)),
 		one("instantiate_end", api.Instantiate, api.PhaseEnd, func() {
 			v.join = v.JoinToken(v.id)
@@ -259,15 +283,7 @@ func lifeOfV2(s *stage) []hook {
 			s.updated()
 			removed = v.removes()
 		}, with(scale), removes),
-		one("heal_start", api.Heal, api.PhaseStart, func() {
-			next()
-			removed, heal = v.removes(v.storage, v.workers[0]), healOf(v.storage, v.workers[0])
-		}, func() object { return heal }, removes),
-		one("heal_end", api.Heal, api.PhaseEnd, func() {
-			v.replace(v.storage)
-			v.replace(v.workers[0])
-			s.updated()
-		}, func() object { return heal }, removes),
+	}, heal(v.worker), heal(v.storageServer), heal(v.none), []hook{
 		one("change_external_connectivity_start", api.ChangeExtConn, api.PhaseStart, next, with(points), with(nil)),
 		one("change_external_connectivity_end", api.ChangeExtConn, api.PhaseEnd, func() {
 			v.storage.address = "10.10.7.7"
@@ -280,5 +296,5 @@ func lifeOfV2(s *stage) []hook {
 		one("change_current_package_end", api.ChangeVnfPkg, api.PhaseEnd, nothing, with(changed), with(nil)),
 		one("terminate_start", api.Terminate, api.PhaseStart, next, with(object{}), with(nil)),
 		one("terminate_end", api.Terminate, api.PhaseEnd, s.deleted, with(object{}), with(nil)),
-	}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,71 +13,59 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// TestTheUserDataClass runs the class of the v1 API as Tacker does, with a base HOT of two
-// servers.
+// TestTheUserDataClass runs the classes as Tacker does, with the package's base HOT.
 func TestTheUserDataClass(t *testing.T) {
 	results.Begin(t, suite, "user-data", "the UserData class gives each server image, flavour and network, and the other parameters; a connection point that the request lacks is named")
 	w := newWorld(t)
 	v := w.newVNF()
-	shim, err := os.ReadFile("../../packaging/tacker/shim/k8s_cluster_user_data.py")
-	if err == nil {
-		path := filepath.Join(v.folder(), "UserData/k8s_cluster_user_data.py")
-		err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, shim, 0o600))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	parameters := v.body["additionalParams"].(object)
-	parameters["nodehitch_join_token"] = "id.secret"
+	v.instantiateStart()
 	links := v.body["extVirtualLinks"].([]any)
-
-	got, problem := v.userData(links)
-	if problem != "" {
+	if problem := v.toHeat("instantiate", nil); problem != "" {
 		t.Fatal(problem)
 	}
 	vdu := object{"flavor": "m1.small", "image": "debian"}
 	point := object{"network": links[0].(object)["resourceId"]}
-	want := object{"nodehitch_join_token": "id.secret", "nfv": object{
-		"VDU": object{"masterNode": vdu, "workerNode": vdu}, "CP": object{"masterNode_CP1": point, "workerNode_CP2": point}}}
-	if !bytes.Equal(asJSON(t, got), asJSON(t, want)) {
-		t.Errorf("the parameters of the stack are %s, want %s", asJSON(t, got), asJSON(t, want))
+	want := object{
+		"VDU": object{"masterNode": vdu, "workerNode": vdu, "storage_server": vdu},
+		"CP":  object{"masterNode_CP1": point, "workerNode_CP2": point, "storage_server_CP": point}}
+	if got := v.kept.heat.Parameters; !bytes.Equal(asJSON(t, got["nfv"]), asJSON(t, want)) || got["nodehitch_join_token"] == nil ||
+		got["worker_user_data"] != v.wanted()["worker_user_data"] {
+		t.Errorf("the parameters of the stack are %s, want also %s", asJSON(t, got), asJSON(t, want))
 	}
 
-	for missing, given := range map[string]any{"masterNode_CP1": links[1:], "masterNode_CP1, workerNode_CP2": nil} {
-		_, problem := v.userData(given)
+	for missing, given := range map[string]any{"masterNode_CP1": links[1:], "masterNode_CP1, storage_server_CP, workerNode_CP2": nil} {
+		problem := v.toHeat("instantiate", object{"ext_virtual_links": given})
 		said := "extVirtualLinks of the request: no extCps entry has the cpdId " + missing + ";"
 		if !strings.Contains(problem, said) {
 			t.Errorf("without %s Tacker shows %q, want %q", missing, problem, said)
 		}
 	}
-}
 
-// userData is the parameters of the stack, or the exception that Tacker shows.
-func (v *vnf) userData(links any) (parameters object, problem string) {
-	v.t.Helper()
-	resources, nodes := object{}, object{}
-	for server, point := range map[string]string{"masterNode": "masterNode_CP1", "workerNode": "workerNode_CP2"} {
-		of := func(kind, name, what string) object { return object{"get_param": []string{"nfv", kind, name, what}} }
-		resources[server] = object{"type": "OS::Nova::Server", "properties": object{"image": of("VDU", server, "image"), "flavor": of("VDU", server, "flavor")}}
-		resources[point] = object{"type": "OS::Neutron::Port", "properties": object{"network": of("CP", point, "network")}}
-		nodes[server] = object{"properties": object{"sw_image_data": object{"name": "debian"}}, "capabilities": object{"virtual_compute": object{"properties": object{
-			"requested_additional_capabilities": object{"properties": object{"requested_additional_capability_name": "m1.small"}}}}}}
+	image := "Files/images/debian.qcow2"
+	if err := errors.Join(os.Mkdir(filepath.Join(v.files, "Files/images"), 0o700), os.WriteFile(filepath.Join(v.files, image), []byte("QFI"), 0o600)); err != nil {
+		t.Fatal(err)
 	}
-	hot := object{"parameters": object{"nfv": object{"type": "json"}, "nodehitch_join_token": object{"type": "string"}}, "resources": resources}
-	cmd := v.python("testdata/user_data.py", v.folder())
-	cmd.Stdin = bytes.NewReader(asJSON(v.t, object{"hot": hot, "nested": object{}, "vnfd": object{"topology_template": object{"node_templates": nodes}},
-		"additional_params": v.body["additionalParams"], "ext_virtual_links": links}))
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
-		return nil, lines[len(lines)-1]
+	v.onboard("v1", "simple-storage", "--image", image)
+	if problem := v.toHeat("instantiate", nil); problem != "" {
+		t.Errorf("with an image file for three VDUs Heat says %q", problem)
 	}
-	if err := json.Unmarshal(out, &parameters); err != nil {
-		v.t.Fatal(err)
+	v.keep(v.kept.after)
+	v.begin("HEAL", nil)
+	if problem := v.toHeat("heal", object{"vdus": []string{"workerNode"}, "groups": object{}}); problem != "" {
+		t.Errorf("with an image file for three VDUs, at a heal, Heat says %q", problem)
 	}
-	return parameters, ""
+
+	script := v.asV2()
+	script.succeeds("instantiate_start", v.body, nil)
+	for missing, given := range map[string]any{"masterNode_CP1": links[1:], "masterNode_CP1, storage_server_CP, workerNode_CP2": []any{}} {
+		request := maps.Clone(v.body)
+		request["extVirtualLinks"] = given
+		problem := script.toHeat("INSTANTIATE", request)
+		said := "extVirtualLinks of the request: no extCps entry has the cpdId " + missing + ";"
+		if !strings.Contains(problem, said) {
+			t.Errorf("without %s Tacker's v2 API shows %q, want %q", missing, problem, said)
+		}
+	}
 }
 
 func asJSON(t *testing.T, v any) []byte {

@@ -2,7 +2,6 @@ package tacker
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,14 +20,85 @@ type v2 struct {
 	*vnf
 	// occurrence is the id of the operation in progress.
 	occurrence string
-	// kept is what Tacker passes from one hook of an operation to the next.
-	kept object
+	// passed is what Tacker passes from one hook of an operation to the next.
+	passed object
+	// healing is the request of the heal in progress.
+	healing object
+	// known is what Tacker knows of the stack, if that is not what Heat has.
+	known object
 }
 
-// asV2 is the VNF as one of Tacker's v2 API.
+// asV2 is the VNF as one of Tacker's v2 API, which takes text for user_data.
 func (v *vnf) asV2() *v2 {
+	v.t.Helper()
 	v.stackName = "vnf-" + v.id
-	return &v2{vnf: v, occurrence: uuid.NewString(), kept: object{}}
+	for _, name := range ownUserData {
+		if v.wanted()[name] != nil {
+			v.wanted()[name] = awkward
+		}
+	}
+	v.script, v.vnfdID = &v2{vnf: v, occurrence: uuid.NewString(), passed: object{}}, ""
+	return v.script
+}
+
+// makes is what Tacker's v2 API does between the hooks of an operation.
+func (v *v2) makes(operation string, request object) {
+	v.t.Helper()
+	if problem := v.toHeat(operation, request); problem != "" {
+		v.t.Fatalf("%s: Heat or the UserData class says %s", operation, problem)
+	}
+	v.unharmed(operation)
+}
+
+func (v *v2) toHeat(operation string, request object) (problem string) {
+	v.t.Helper()
+	var added []object
+	for _, s := range v.servers() {
+		added = append(added, object{"type": "COMPUTE", "resourceTemplateId": s.name})
+	}
+	var answer struct {
+		Stack   heatStack
+		Refused *string
+	}
+	said := object{"request": request, "tmp_csar_dir": v.folder(), "grant_response": object{}, "is_rollback": false, "stack": v.kept.heat,
+		"vnf_instance":  object{"id": v.id, "vnfdId": v.vnfd(), "instantiatedVnfInfo": object{"flavourId": "simple"}},
+		"grant_request": object{"vnfLcmOpOccId": v.occurrence, "operation": operation, "addResources": added}}
+	if problem := v.program(&answer, said, "testdata/user_data_v2.py"); problem != "" {
+		return problem
+	}
+	if answer.Refused != nil {
+		return *answer.Refused
+	}
+	v.kept.heat = answer.Stack
+	return ""
+}
+
+// heal is a whole one; no server means all.
+func (v *v2) heal(servers ...*server) {
+	v.t.Helper()
+	v.next()
+	var removed object
+	v.healing, removed = v.healOf(servers...)
+	v.succeeds("heal_start", v.healing, removed)
+	v.healed(servers...)
+	v.succeeds("heal_end", v.healing, removed)
+}
+
+// healOf is a request to heal, and what the grant says of it.
+func (v *v2) healOf(servers ...*server) (request, removed object) {
+	if len(servers) == 0 {
+		return v.healAll(), v.removes(v.servers()...)
+	}
+	return healOf(servers...), v.removes(servers...)
+}
+
+// healAll is the request to heal all. The stack is made anew, with what the class that it names makes of it.
+func (v *v2) healAll() object {
+	parameters := object{"all": true}
+	for _, name := range append([]string{"lcm-operation-user-data", "lcm-operation-user-data-class"}, ownUserData...) {
+		parameters[name] = v.wanted()[name]
+	}
+	return object{"additionalParams": parameters}
 }
 
 // instantiated brings the VNF into service.
@@ -56,8 +126,8 @@ type ended struct {
 	Output object
 }
 
-// script runs a hook and waits for its end.
-func (v *v2) script(hook string, request object, more object) ended {
+// exec runs a hook and waits for its end.
+func (v *v2) exec(hook string, request object, more object) ended {
 	v.t.Helper()
 	return v.ended(v.run(hook, request, more))
 }
@@ -65,11 +135,6 @@ func (v *v2) script(hook string, request object, more object) ended {
 // run begins a hook.
 func (v *v2) run(hook string, request object, more object) *running {
 	v.t.Helper()
-	path := filepath.Join(v.folder(), "Definitions", "nodehitch_script.py")
-	shim, err := os.ReadFile("../../packaging/tacker/shim/nodehitch_script.py")
-	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, shim, 0o600)); err != nil {
-		v.t.Fatal(err)
-	}
 	instance := object{"id": v.id, "vnfdId": v.vnfd(), "vimConnectionInfo": object{"vim1": v.vim()}}
 	if v.stack != "" {
 		instance["instantiatedVnfInfo"] = v.info()
@@ -78,7 +143,7 @@ func (v *v2) run(hook string, request object, more object) *running {
 		instance["vimConnectionInfo"] = object{}
 	}
 	said := object{"operation": hook, "request": request, "vnf_instance": instance, "tmp_csar_dir": v.folder(),
-		"grant_request": object{"vnfLcmOpOccId": v.occurrence}, "grant_response": object{}, "user_script_err_handling_data": v.kept}
+		"grant_request": object{"vnfLcmOpOccId": v.occurrence}, "grant_response": object{}, "user_script_err_handling_data": v.passed}
 	for key, value := range more {
 		said[key] = value
 	}
@@ -86,17 +151,20 @@ func (v *v2) run(hook string, request object, more object) *running {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	return v.start(hook, v.python("testdata/v2.py", path), input)
+	return v.start(hook, v.python("testdata/v2.py", filepath.Join(v.folder(), "Definitions/nodehitch_script.py")), input)
 }
 
 // info is what Tacker knows of the stack.
 func (v *v2) info() object {
+	if v.known != nil {
+		return v.known
+	}
 	var resources, vnfcs []object
 	for _, s := range v.servers() {
 		resources = append(resources, object{"id": "r-" + s.id, "vduId": s.name, "computeResource": object{"resourceId": s.id}})
 		vnfcs = append(vnfcs, object{"id": vnfcOf(s), "vduId": s.name, "vnfcResourceInfoId": "r-" + s.id})
 	}
-	return object{"metadata": object{"stack_id": v.stack}, "vnfcResourceInfo": resources, "vnfcInfo": vnfcs}
+	return object{"flavourId": "simple", "metadata": object{"stack_id": v.stack}, "vnfcResourceInfo": resources, "vnfcInfo": vnfcs}
 }
 
 // vnfcOf is the id of a server's VNFC: of another server it is another one.
@@ -121,7 +189,7 @@ func (v *v2) ended(r *running) (e ended) {
 		v.t.Fatal(err)
 	}
 	if kept, ok := e.Output["user_script_err_handling_data"].(object); ok {
-		v.kept = kept
+		v.passed = kept
 	}
 	return e
 }
@@ -136,14 +204,42 @@ func (e ended) problem() string {
 
 func (v *v2) succeeds(hook string, request object, more object) {
 	v.t.Helper()
-	if e := v.script(hook, request, more); e.Code != 0 {
+	if e := v.exec(hook, request, more); e.Code != 0 {
 		v.t.Fatalf("%s: exit %d: %s", hook, e.Code, e.Error)
+	}
+}
+
+// healAgain heals all. The first time the END fails, so that Tacker keeps the stack and the servers of before, which
+// Heat has deleted; its retry makes the stack once more.
+func (v *v2) healAgain() {
+	v.t.Helper()
+	before := v.next()
+	v.healing = v.healAll()
+	removed := v.removes(v.servers()...)
+	known := v.info()
+	v.succeeds("heal_start", v.healing, removed)
+	v.healed()
+	v.workers[0].node.say(func(s *api.NodeStatus) { set(s, api.ConditionReady, api.ConditionFalse, api.ReasonConverging, "x") })
+	v.configure(map[string]string{"deadline": "2"})
+	if e := v.exec("heal_end", v.healing, removed); e.Code != 1 || !strings.Contains(e.Error, v.workers[0].id) {
+		v.t.Errorf("exit %d: %s", e.Code, e.Error)
+	}
+	v.configure(nil)
+
+	v.known = known
+	v.succeeds("heal_start", v.healing, removed)
+	v.known = nil
+	v.healed()
+	v.succeeds("heal_end", v.healing, removed)
+	v.asRecorded(before, "HEAL START COMPLETED", "HEAL END FAILED", "HEAL START COMPLETED", "HEAL END COMPLETED")
+	if i := v.instance(); i.StackID != v.stack || len(i.Nodes) != len(v.servers()) {
+		v.t.Errorf("the instance has the stack %s and the nodes %v; Heat made %s", i.StackID, i.Nodes, v.stack)
 	}
 }
 
 // next begins another operation.
 func (v *v2) next() (before int) {
-	v.occurrence, v.kept = uuid.NewString(), object{}
+	v.occurrence, v.passed = uuid.NewString(), object{}
 	return len(v.operations())
 }
 
@@ -170,12 +266,12 @@ func TestV2(t *testing.T) {
 	storage := v.body["additionalParams"].(object)["k8s_cluster_installation_param"].(object)["storage_server"].(object)
 	good := storage["nfs_server_setup_params"]
 	storage["nfs_server_setup_params"] = []object{{"export_dir": "/elsewhere", "export_to": "10.10.0.0/24"}}
-	if e := v.script("instantiate_start", v.body, nil); e.Code != 1 || !strings.Contains(e.Error, "nfs_server_setup_params/0/export_dir") ||
+	if e := v.exec("instantiate_start", v.body, nil); e.Code != 1 || !strings.Contains(e.Error, "nfs_server_setup_params/0/export_dir") ||
 		strings.Contains(e.Error, "Traceback") || strings.Contains(strings.TrimSuffix(e.Error, `\n'`), `\n`) {
 		t.Errorf("a wrong request: exit %d: %s", e.Code, e.Error)
 	}
 	storage["nfs_server_setup_params"] = good
-	if e := v.script("instantiate_start", v.body, object{"foreign": true}); e.Code != 1 || !strings.Contains(e.Error, "subprocess.CompletedProcess") {
+	if e := v.exec("instantiate_start", v.body, object{"foreign": true}); e.Code != 1 || !strings.Contains(e.Error, "subprocess.CompletedProcess") {
 		t.Errorf("a pickle with a class: exit %d: %s", e.Code, e.Error)
 	}
 
@@ -199,21 +295,18 @@ func TestV2(t *testing.T) {
 	removed := v.removes(v.workers[0])
 	for at, names := range [][]string{{"workerNode-x"}, {vnfcOf(v.workers[0]), "workerNode-x"}} {
 		want := fmt.Sprintf(`/vnfcInstanceIds/%d: no server has the VNFC instance, the id or the nested stack "workerNode-x"`, at)
-		if e := v.script("heal_start", object{"vnfcInstanceId": names}, removed); e.Code != 1 || !strings.Contains(e.Error, want) {
+		if e := v.exec("heal_start", object{"vnfcInstanceId": names}, removed); e.Code != 1 || !strings.Contains(e.Error, want) {
 			t.Errorf("a heal of %v: exit %d: %s; want %s", names, e.Code, e.Error, want)
 		}
 	}
 	v.asRecorded(before)
-	heal := healOf(v.workers[0])
-	v.succeeds("heal_start", heal, removed)
-	v.replace(v.workers[0])
-	v.heat("UPDATE_COMPLETE")
-	v.boot()
-	v.succeeds("heal_end", heal, removed)
+	v.heal(v.workers[0])
 	v.asRecorded(before, "HEAL START COMPLETED", "HEAL END COMPLETED")
 	if targets := v.newest().Targets; len(targets) != 1 || targets[0].NodeID != v.workers[0].id {
 		t.Errorf("the END was about %+v, want the new worker alone", targets)
 	}
+	v.heal(v.storage)
+	v.healAgain()
 
 	before = v.next()
 	manifest := filepath.Join(v.folder(), "Files/kubernetes/nfs-pv1.yaml")
@@ -243,7 +336,7 @@ func TestV2(t *testing.T) {
 	v.workers[0].node.say(func(s *api.NodeStatus) { set(s, api.ConditionReady, api.ConditionFalse, api.ReasonConverging, "x") })
 	loopback.Until(t, "the worker is not Ready", func() bool { return !w.Node(v.workers[0].id).Ready })
 	w.configure(map[string]string{"deadline": "1"})
-	if e := v.script("coordinate_vnf", nil, coordinated); e.Code != 1 || !strings.Contains(e.Error, v.workers[0].id+": was not Ready after 1 s") {
+	if e := v.exec("coordinate_vnf", nil, coordinated); e.Code != 1 || !strings.Contains(e.Error, v.workers[0].id+": was not Ready after 1 s") {
 		t.Errorf("coordination of a server that is not Ready: exit %d: %s", e.Code, e.Error)
 	}
 	w.configure(nil)

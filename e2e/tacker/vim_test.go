@@ -20,7 +20,7 @@ func TestTheVIMsCredentials(t *testing.T) {
 			hook := func(name string) string { return v.call(name, v.instantiateRequest(), nil).problem() }
 			if name == "v2" {
 				script := v.asV2()
-				hook = func(name string) string { return script.script(name, v.body, nil).problem() }
+				hook = func(name string) string { return script.exec(name, v.body, nil).problem() }
 			}
 			operation := func(settings map[string]string) (start, end string) {
 				w.configure(settings)

@@ -2,6 +2,7 @@ package tacker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,8 +23,13 @@ const demo = "../demo/package"
 // vnf is a VNF instance as Tacker has it: its package, its request and its stack.
 type vnf struct {
 	*world
-	id        string
-	body      object
+	id   string
+	body object
+	// files are the user's own of its package; packageID and vnfdID are Tacker's names for that.
+	files, packageID, vnfdID string
+	kept                     kept
+	// script is the VNF as one of the v2 API, if it is.
+	script    *v2
 	volume    string
 	stack     string // its id, "" before Heat has made it
 	stackName string
@@ -49,7 +55,10 @@ type server struct {
 func (w *world) newVNF() *vnf {
 	w.t.Helper()
 	v := w.readVNF("../../shared/params/testdata/persistent-volumes.json")
-	if err := os.CopyFS(v.folder(), os.DirFS(demo)); err != nil {
+	for _, name := range ownUserData { // of the v1 API: the id of what Heat keeps
+		v.wanted()[name] = uuid.NewString()
+	}
+	if err := os.CopyFS(v.files, os.DirFS(demo)); err != nil {
 		w.t.Fatal(err)
 	}
 	v.masters = []*server{v.newMaster()}
@@ -61,12 +70,15 @@ func (w *world) newVNF() *vnf {
 // readVNF is one of a request, without servers and package.
 func (w *world) readVNF(request string) *vnf {
 	w.t.Helper()
-	v := &vnf{world: w, id: uuid.NewString(), volume: uuid.NewString()}
+	v := &vnf{world: w, id: uuid.NewString(), volume: uuid.NewString(), files: w.t.TempDir(), packageID: uuid.NewString(),
+		kept: kept{images: map[string]string{}}}
 	v.stackName = "vnflcm_" + v.id
 	text, err := os.ReadFile(request)
 	if err == nil {
 		err = json.Unmarshal(text, &v.body)
 	}
+	// Another file makes the package another one, with a VNFD id of its own.
+	err = errors.Join(err, os.MkdirAll(filepath.Join(v.files, "Files"), 0o700), os.WriteFile(filepath.Join(v.files, "Files", "of"), []byte(v.id), 0o600))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -74,8 +86,26 @@ func (w *world) readVNF(request string) *vnf {
 }
 
 // folder is the VNF package where Tacker keeps it.
-func (v *vnf) folder() string { return filepath.Join(v.path("packages"), v.vnfd()) }
-func (v *vnf) vnfd() string   { return "vnfd-" + v.id }
+func (v *vnf) folder() string {
+	v.vnfd()
+	return filepath.Join(v.path("packages"), v.packageID)
+}
+
+// vnfd is the id of its VNFD. The package is built when it is first needed.
+func (v *vnf) vnfd() string {
+	v.t.Helper()
+	if v.vnfdID == "" {
+		version, template := "v1", "simple-storage"
+		if v.script != nil {
+			version = "v2"
+		}
+		if v.registry != nil {
+			template = "registry"
+		}
+		v.onboard(version, template)
+	}
+	return v.vnfdID
+}
 
 func (v *vnf) newServer(name, point string) *server {
 	return &server{name: name, point: point, vnfc: uuid.NewString(), id: uuid.NewString(), member: uuid.NewString(), port: uuid.NewString(),
@@ -103,6 +133,7 @@ func (v *vnf) heat(status string) {
 	if v.stack == "" {
 		v.stack = uuid.NewString()
 	}
+	v.kept.status = status
 	resources := func(s *server) []openstacktest.Resource {
 		v.cloud.Put(openstacktest.Server{ID: s.id, Name: s.name}, openstacktest.Port{ID: s.port, Name: s.point, DeviceID: s.id, Addresses: []string{s.address}})
 		return []openstacktest.Resource{
@@ -141,11 +172,16 @@ func (v *vnf) boot() {
 	}
 }
 
-// created is Heat's making of the stack, and its servers' boot.
+// created is what Tacker and Heat do between the hooks of an instantiation, and its servers' boot.
 func (v *vnf) created() {
 	v.t.Helper()
-	if v.join == "" { // the hook that had it was killed, or was a script's
+	if v.join == "" { // a script's
 		v.join = v.JoinToken(v.id)
+	}
+	if v.kept.given = nil; v.script != nil {
+		v.script.makes("INSTANTIATE", v.body)
+	} else {
+		v.makes("instantiate", nil)
 	}
 	v.heat("CREATE_COMPLETE")
 	v.boot()
@@ -183,7 +219,7 @@ func (v *vnf) replace(s *server) {
 
 // object is the VnfInstance.
 func (v *vnf) object() object {
-	info := object{"instance_id": nil, "flavour_id": "simple", "additional_params": v.body["additionalParams"], "vnfc_resource_info": []object{}}
+	info := object{"flavour_id": "simple", "instance_id": nil, "additional_params": v.kept.additional, "vnfc_resource_info": []object{}}
 	if v.stack != "" {
 		var vnfcs []object
 		for _, s := range v.servers() {

@@ -118,6 +118,7 @@ type outcome struct {
 // running is a hook that has begun.
 type running struct {
 	t           *testing.T
+	v           *vnf
 	hook        string
 	process     *process.Process
 	out, stderr *output
@@ -167,7 +168,7 @@ func (v *vnf) call(hook string, request object, keywords object) *running {
 func (v *vnf) start(hook string, cmd *exec.Cmd, input []byte) *running {
 	v.t.Helper()
 	v.calls++
-	r := &running{t: v.t, hook: hook, out: &output{}, stderr: &output{}}
+	r := &running{t: v.t, v: v, hook: hook, out: &output{}, stderr: &output{}}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(string(input)), r.out, r.stderr
 	var err error
 	if r.process, err = process.Start(cmd); err != nil {
@@ -184,6 +185,17 @@ func (r *running) outcome() (o outcome) {
 	}
 	if err := json.Unmarshal([]byte(r.out.String()), &o); err != nil {
 		r.t.Fatalf("%s: %v\n%s", r.hook, err, r.out.String())
+	}
+	if o.Error == nil && strings.HasSuffix(r.hook, "_end") && r.v.kept.after != "" {
+		r.v.keep(r.v.kept.after)
+		r.v.kept.after = ""
+	}
+	switch { // what Tacker goes on with
+	case o.Error != nil:
+	case r.hook == "instantiate_start":
+		r.v.kept.additional = o.Request
+	case o.Instantiated != nil:
+		r.v.kept.additional = o.Instantiated
 	}
 	return o
 }
@@ -246,6 +258,16 @@ func (w *world) occurrences(change func([]occurrence) []occurrence) {
 type database struct {
 	Occurrences []occurrence  `json:"occurrences"`
 	VIMs        []vimOfTacker `json:"vims,omitempty"`
+	Attributes  []attribute   `json:"vnf_attributes,omitempty"`
+	// Projects are those of packages that are not the VNFs'.
+	Projects map[string]string `json:"projects,omitempty"`
+}
+
+// attribute is one that the v1 API keeps of a VNF.
+type attribute struct {
+	VNF   string `json:"vnf_id"`
+	Key   string `json:"key"`
+	Value string `json:"value"`
 }
 
 func (w *world) database(change func(*database)) {
@@ -268,9 +290,33 @@ func (w *world) database(change func(*database)) {
 	}
 }
 
-// begin makes Tacker begin an operation of the VNF; those before are over.
+// text is the parameters of the stack, as Tacker's v1 API keeps them; empty before it does.
+func (v *vnf) text() (text string) {
+	v.t.Helper()
+	v.database(func(d *database) {
+		for _, each := range d.Attributes {
+			if each.VNF == v.id {
+				text = each.Value
+			}
+		}
+	})
+	return text
+}
+
+// keep changes that.
+func (v *vnf) keep(text string) {
+	v.t.Helper()
+	v.database(func(d *database) {
+		d.Attributes = slices.DeleteFunc(d.Attributes, func(each attribute) bool { return each.VNF == v.id })
+		d.Attributes = append(d.Attributes, attribute{VNF: v.id, Key: "stack_param", Value: text})
+	})
+}
+
+// begin makes Tacker begin an operation of the VNF; those before are over. What it keeps of the stack's parameters is
+// read now, before any hook.
 func (v *vnf) begin(operation string, body object) {
 	v.t.Helper()
+	v.kept.before = v.text()
 	params, err := json.Marshal(body)
 	if err != nil {
 		v.t.Fatal(err)

@@ -31,6 +31,8 @@ def main():
     point, = [each for each in importlib.metadata.distribution("nodehitch-tacker").entry_points if each.group == "tacker.tacker.mgmt.drivers"]
     driver = point.load()()
     assert driver.get_type() == point.name
+    from tacker.db import api as transactions
+    transactions.get_engine()  # tacker-conductor has used its database before it calls a hook
     instance, request = objects(said["vnf_instance"]), objects(said["request"])
     keywords = dict(context=SimpleNamespace(project_id="administrators", is_admin=True), vnf_instance=instance, **{said["request_name"]: request}, **said["keywords"])
     if not said["hook"].startswith("modify_information"):

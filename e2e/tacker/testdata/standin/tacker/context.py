@@ -5,3 +5,7 @@ class Context:
 
 def get_admin_context():
     return Context(None, None, True)
+
+
+def is_user_context(context):
+    return bool(not context.is_admin and getattr(context, "user_id", None) and context.project_id)

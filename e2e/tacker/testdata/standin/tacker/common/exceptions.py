@@ -7,5 +7,9 @@ class NotFound(Exception):
     pass
 
 
+class VnfPackageNotFound(NotFound):
+    pass
+
+
 class VnfPackageVnfdNotFound(NotFound):
     pass

@@ -1,8 +1,10 @@
-"""The facade of Tacker's database. A first query starts it with the defaults of its library; get_engine and get_session
-give it Tacker's settings, and after a start it takes none.
+"""The facade of Tacker's database. A first query starts it with the defaults of its library; Tacker's own settings
+are given to it only by get_engine and get_session, and after a start it takes none. e2e/tacker/facts_test.go has both.
 """
 
 import functools
+
+_OWN = False  # whether Tacker's settings were given
 
 
 class AlreadyStartedError(TypeError):
@@ -10,7 +12,11 @@ class AlreadyStartedError(TypeError):
 
 
 class _Facade:
-    started = configured = False
+    started = False
+
+    def configure(self):
+        if self.started:
+            raise AlreadyStartedError("this TransactionFactory is already started")
 
     def reader(self, function):
         @functools.wraps(function)
@@ -25,11 +31,16 @@ class _Facade:
 context_manager = _Facade()
 
 
+class _Engine:
+    pass
+
+
 def get_engine():
-    if not context_manager.configured:
-        if context_manager.started:
-            raise AlreadyStartedError("this TransactionFactory is already started")
-        context_manager.configured = context_manager.started = True
+    global _OWN
+    if not _OWN:
+        context_manager.configure()
+        context_manager.started = _OWN = True
+    return _Engine()
 
 
 def get_session():

@@ -3,9 +3,11 @@ import os
 
 import yaml
 
+from tacker import objects
+
 
 def get_vnf_package_path(context, vnfd_id):
-    return os.path.join(os.environ["TACKER_STANDIN_PACKAGES"], vnfd_id)
+    return os.path.join(os.environ["TACKER_STANDIN_PACKAGES"], objects.VnfPackageVnfd.get_by_id(context, vnfd_id).package_uuid)
 
 
 def get_vim(context, vim_connection_info):

@@ -1,10 +1,12 @@
 from types import SimpleNamespace
 
+from tacker import context as tacker_context
 from tacker import state
 
 
 def model_query(context, model, args=None, read_deleted=None, project_only=False):
-    return _Query(model.table, {})
+    where = {"tenant_id": context.project_id} if project_only and tacker_context.is_user_context(context) else {}
+    return _Query(model.table, where)
 
 
 class _Query:
@@ -26,6 +28,6 @@ class _Query:
     def update(self, values, synchronize_session):
         assert synchronize_session is False
         whole = state.load()
-        for each in self._of(whole.get(self.table, [])):
+        for each in self._of(whole[self.table]):
             each.update(values)
         state.save(whole)

@@ -32,5 +32,5 @@ def _documents(folder):
     for name in os.listdir(folder):
         if name.endswith(".yaml"):
             with open(os.path.join(folder, name)) as file:
-                read[name] = yaml.safe_load(file)
+                read[name] = yaml.load(file, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # much faster
     return read

@@ -28,7 +28,7 @@ def create_final_param_dict(param_dict, vdu_flavor_dict, vdu_image_dict, cpd_vl_
     final = copy.deepcopy(param_dict)
     for name, vdu in final["nfv"]["VDU"].items():
         vdu.update(flavor=vdu_flavor_dict.get(name), image=vdu_image_dict.get(name))
-    for name, point in final["nfv"]["CP"].items():
+    for name, point in final["nfv"].get("CP", {}).items():
         point.update(cpd_vl_dict[name])  # Tacker, too, fails for a CP that the request lacks
     return final
 
@@ -50,5 +50,6 @@ def create_sw_image_dict(vnfd_dict):
 
 
 def get_diff_base_hot_param_from_api(base_hot_dict, inst_req_info):
+    """A member of additionalParams that is false, 0 or empty is none."""
     given = inst_req_info.additional_params or {}
     return {name: given[name] for name in base_hot_dict["heat_template"]["parameters"] if given.get(name)}

@@ -13,7 +13,8 @@ class DefaultUserData:
         nfv = {}
         for kind, name, member in _asked(hot["template"]["resources"]):
             if kind == "CP":
-                value = [link["resourceId"] for link in req["extVirtualLinks"] for point in link["extCps"] if point["cpdId"] == name][0]
+                links = req.get("extVirtualLinks", [])
+                value = next((link["resourceId"] for link in links for point in link["extCps"] if point["cpdId"] == name), None)
             else:
                 value = _of_vdu(nodes[name], name, member, grant_req)
             nfv.setdefault(kind, {}).setdefault(name, {})[member] = value
