@@ -61,7 +61,13 @@ func (t Template) request() map[string]any {
 	if minutes == 0 {
 		minutes = 10
 	}
-	body := map[string]any{"stack_name": t.Name, "template": t.Text, "timeout_mins": minutes}
+	body := map[string]any{"timeout_mins": minutes}
+	if t.Name != "" {
+		body["stack_name"] = t.Name
+	}
+	if t.Text != "" {
+		body["template"] = t.Text
+	}
 	if t.Files != nil {
 		body["files"] = t.Files
 	}
@@ -86,13 +92,22 @@ func (a *Account) UpdateStack(ctx context.Context, id string, t Template) error 
 	return a.Call(ctx, http.MethodPut, HeatURL+"/stacks/"+t.Name+"/"+id, t.request(), nil)
 }
 
-// PatchStack makes Heat begin an update that changes these parameters and keeps everything else.
-func (a *Account) PatchStack(ctx context.Context, id string, parameters map[string]any) error {
+// PatchStack makes Heat begin an update that changes what t has and keeps everything else.
+func (a *Account) PatchStack(ctx context.Context, id string, t Template) error {
 	s, err := a.Stack(ctx, id)
 	if err != nil {
 		return err
 	}
-	return a.Call(ctx, http.MethodPatch, s.url(), map[string]any{"parameters": parameters}, nil)
+	return a.Call(ctx, http.MethodPatch, s.url(), t.request(), nil)
+}
+
+// SoftwareConfig makes Heat keep a text, which a server's user_data may name by its id.
+func (a *Account) SoftwareConfig(ctx context.Context, text string) (id string, err error) {
+	var made struct {
+		Config struct{ ID string } `json:"software_config"`
+	}
+	err = a.Call(ctx, http.MethodPost, HeatURL+"/software_configs", map[string]any{"name": "text", "group": "Heat::Ungrouped", "config": text}, &made)
+	return made.Config.ID, err
 }
 
 // StackTemplate is what Heat has of a stack's template and of those nested in it.

@@ -31,17 +31,18 @@ func (c *Cloud) NewAccount(ctx context.Context, name string) (*Account, error) {
 	return &Account{Name: name, Project: name, password: password, cloud: c}, nil
 }
 
-// OwnNetwork makes a network of the account's own with the addresses that Network has
-// too; use one of them at a time. What Neutron allows to a network's owner alone, such as
-// allowed_address_pairs, works in it.
-func (a *Account) OwnNetwork(ctx context.Context, name string) error {
+// OwnNetwork makes a network of the account's own, whose ports get the lab's addresses from
+// first to last. What Neutron allows to a network's owner alone, such as allowed_address_pairs
+// and the replacement of a server's port, works in it. Networks that are in use at one time
+// must not share addresses; Network has those from 10.10.0.32 to 10.10.0.239.
+func (a *Account) OwnNetwork(ctx context.Context, name, first, last string) error {
 	var made struct{ Network struct{ ID string } }
 	if err := a.Call(ctx, http.MethodPost, NeutronURL+"/networks", map[string]any{"network": map[string]any{"name": name}}, &made); err != nil {
 		return err
 	}
 	return a.Call(ctx, http.MethodPost, NeutronURL+"/subnets", map[string]any{"subnet": map[string]any{
 		"name": name, "network_id": made.Network.ID, "ip_version": 4, "cidr": lab.Subnet.String(), "gateway_ip": host, "enable_dhcp": false,
-		"allocation_pools": []map[string]string{{"start": "10.10.0.32", "end": "10.10.0.239"}},
+		"allocation_pools": []map[string]string{{"start": first, "end": last}},
 	}}, nil)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -23,11 +24,12 @@ type hypervisor struct {
 	cloud *openstack.Cloud
 
 	mutex    sync.Mutex
-	machines map[string]lab.Node // by server id
-	disks    map[string]lab.Disk // by volume id; they outlive servers
-	held     map[string]string   // by volume id: the server whose machine has it
-	off      map[string]bool     // by project id: its servers have no machines
-	begun    map[string]bool     // by server id: its machine is booting
+	machines map[string]lab.Node   // by server id
+	at       map[string]netip.Addr // by server id: the address of its machine
+	disks    map[string]lab.Disk   // by volume id; they outlive servers
+	held     map[string]string     // by volume id: the server whose machine has it
+	off      map[string]bool       // by project id: its servers have no machines
+	begun    map[string]bool       // by server id: its machine is booting
 	booting  sync.WaitGroup
 	brought  []brought
 	engine   lab.Engine // of machines that boot from now on
@@ -35,7 +37,7 @@ type hypervisor struct {
 
 // newHypervisor keeps the machines in line with Nova until the test ends.
 func newHypervisor(t *testing.T, l *lab.Lab, cloud *openstack.Cloud) *hypervisor {
-	h := &hypervisor{t: t, lab: l, cloud: cloud, machines: map[string]lab.Node{}, disks: map[string]lab.Disk{},
+	h := &hypervisor{t: t, lab: l, cloud: cloud, machines: map[string]lab.Node{}, at: map[string]netip.Addr{}, disks: map[string]lab.Disk{},
 		held: map[string]string{}, off: map[string]bool{}, begun: map[string]bool{}}
 	// Stacks are deleted in cleanups, when the test's own context has ended.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -86,7 +88,7 @@ func (h *hypervisor) reconcile(ctx context.Context) error {
 	var errs []error
 	for _, s := range list {
 		if m := h.machine(s.ID); m != nil {
-			errs = append(errs, h.plug(ctx, m, s))
+			errs = append(errs, h.plug(ctx, m, s), h.connect(ctx, m, s))
 		} else if s.Status == "ACTIVE" && h.claim(s) {
 			h.booting.Go(func() {
 				if err := h.power(ctx, s); err != nil && ctx.Err() == nil {
@@ -104,7 +106,7 @@ func (h *hypervisor) claim(s server) bool {
 	address, err := s.address()
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	taken := slices.ContainsFunc(slices.Collect(maps.Values(h.machines)), func(m lab.Node) bool { return m.Address() == address })
+	taken := slices.Contains(slices.Collect(maps.Values(h.at)), address)
 	if err != nil || taken || h.off[s.TenantID] || h.begun[s.ID] {
 		return false
 	}
@@ -136,7 +138,7 @@ func (h *hypervisor) power(ctx context.Context, s server) error {
 	}
 	h.t.Logf("server %s (%s) is up at %v after %.1f s", s.Name, s.ID, spec.Address, time.Since(began).Seconds())
 	h.mutex.Lock()
-	h.machines[s.ID] = node
+	h.machines[s.ID], h.at[s.ID] = node, spec.Address
 	files := slices.Clone(h.brought)
 	h.mutex.Unlock()
 	for _, f := range files {
@@ -163,6 +165,7 @@ func (h *hypervisor) drop(list []server) error {
 		}
 		h.mutex.Lock()
 		delete(h.machines, id)
+		delete(h.at, id)
 		h.mutex.Unlock()
 	}
 	return errors.Join(errs...)

@@ -31,7 +31,7 @@ func TestRegistry(t *testing.T) {
 	}
 	w.hyper.equip(lab.EngineInstalled)
 	// vip_CP needs a network of the project's own.
-	if err := w.account.OwnNetwork(t.Context(), "own"); err != nil {
+	if err := w.account.OwnNetwork(t.Context(), "own", "10.10.0.32", "10.10.0.239"); err != nil {
 		t.Fatal(err)
 	}
 	w.network = "own"

@@ -101,6 +101,31 @@ func (s server) address() (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("server %s has no address in %v: %v", s.ID, lab.Subnet, s.Addresses)
 }
 
+// connect gives a machine the address of the port that its server has now.
+func (h *hypervisor) connect(ctx context.Context, m lab.Node, s server) error {
+	now, err := s.address()
+	h.mutex.Lock()
+	before := h.at[s.ID]
+	h.mutex.Unlock()
+	if err != nil || now == before { // without an address it is between two ports
+		return nil
+	}
+	_, err = m.Exec(ctx, "sh", "-euc", `device=$(ip -4 -o address show to "$1" | cut -d " " -f 2)
+		ip address delete "$1" dev "$device"
+		ip address add "$2" dev "$device"
+		ip route replace "$3" via "$4"`, "sh",
+		netip.PrefixFrom(before, lab.Subnet.Bits()).String(), netip.PrefixFrom(now, lab.Subnet.Bits()).String(),
+		openstack.MetadataAddress.String(), lab.Gateway.String())
+	if err != nil {
+		return fmt.Errorf("giving %s its address %v: %w", s.Name, now, err)
+	}
+	h.t.Logf("server %s (%s) was at %v, is at %v", s.Name, s.ID, before, now)
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.at[s.ID] = now
+	return nil
+}
+
 // explain shows what a machine has to say when the test has failed.
 func explain(t *testing.T, m lab.Node) {
 	for _, look := range [][]string{

@@ -1,6 +1,8 @@
 package stacks
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
@@ -11,6 +13,8 @@ import (
 type hooked interface {
 	asOnboarded() *tackerVNF
 	instantiate()
+	// heal is of these servers, or of the entire VNF. between is called after the first hook.
+	heal(between func(), servers ...stackServer)
 	terminate(*results.Case)
 }
 
@@ -30,9 +34,81 @@ func begun(h hooked, count map[api.Role]int, r *results.Case) {
 }
 
 // byTacker instantiates the cluster.
-func (c *cluster) byTacker(h hooked, r *results.Case) {
+func (c *cluster) byTacker(h hooked, count map[api.Role]int, r *results.Case) {
 	c.t.Helper()
 	c.newKubernetes()
-	begun(h, whole, r)
+	begun(h, count, r)
 	c.available()
+}
+
+// life is a cluster that one of Tacker's APIs takes through its life. Its heals are in a row: what Tacker
+// does to the parameters of the stack at one, the next one has.
+type life struct {
+	hooked
+	cluster *cluster
+	count   map[api.Role]int
+}
+
+// lifeOf is one of the storage server, this many masters, and two workers.
+func lifeOf(h hooked, masters int) *life {
+	count := maps.Clone(whole)
+	count[api.RoleMaster] = masters
+	return &life{hooked: h, cluster: &cluster{vnf: h.asOnboarded().vnf}, count: count}
+}
+
+func (l *life) create(r *results.Case) { l.cluster.byTacker(l.hooked, l.count, r) }
+
+func (l *life) healWorker(*results.Case) { l.healMember("workerNode") }
+func (l *life) healMaster(*results.Case) { l.healMember("masterNode") }
+
+// healMember heals the newest server of a group.
+func (l *life) healMember(vdu string) {
+	v := l.asOnboarded()
+	old := v.named(vdu)[0]
+	l.heal(func() {}, old)
+	successor := v.named(vdu)[0]
+	if n := v.node(old.PhysicalID); n.State != api.NodeRevoked || successor.Parent != old.Parent {
+		v.t.Errorf("the old server is %s; the newest server is in the member %s, the old one was in %s", n.State, successor.Parent, old.Parent)
+	}
+	all := v.operations()
+	if targets := all[len(all)-1].Targets; len(targets) != 1 || targets[0].NodeID != successor.PhysicalID {
+		v.t.Errorf("the END was about %+v, want the successor %s alone", targets, successor.PhysicalID)
+	}
+	v.attested(l.count)
+}
+
+// healStorage is of a storage server whose volumes no claim uses.
+func (l *life) healStorage(*results.Case) {
+	v, c := l.asOnboarded(), l.cluster
+	before := v.one(api.RoleStorage)
+	v.run(before, "sh", "-c", "echo precious > /volume/nfs/pv1/file && sync")
+	l.heal(l.withdrawn, v.named("storage_server")...)
+	after := v.one(api.RoleStorage)
+	if after.ID == before.ID || !slices.Equal(after.Addresses, before.Addresses) {
+		v.t.Errorf("the storage server was %s at %v, is %s at %v", before.ID, before.Addresses, after.ID, after.Addresses)
+	}
+	if got := v.run(after, "cat", "/volume/nfs/pv1/file"); got != "precious\n" {
+		v.t.Errorf("the file holds %q", got)
+	}
+	c.available()
+	v.attested(l.count)
+}
+
+// withdrawn asserts that the cluster has no PersistentVolume.
+func (l *life) withdrawn() {
+	l.cluster.t.Helper()
+	if out := l.cluster.kubectl("get", "pv", "-o", "name"); out != "" {
+		l.cluster.t.Errorf("after the first hook there are %s", out)
+	}
+}
+
+func (l *life) healEntire(*results.Case) {
+	v := l.asOnboarded()
+	before := v.stack
+	l.heal(l.cluster.newKubernetes)
+	if i := v.instance(); i.StackID != v.stack || v.stack == before {
+		v.t.Errorf("the instance has the stack %s; Heat had %s and made %s", i.StackID, before, v.stack)
+	}
+	l.cluster.available()
+	v.attested(l.count)
 }

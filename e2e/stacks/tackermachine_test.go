@@ -2,16 +2,19 @@ package stacks
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"sigs.k8s.io/yaml"
 
 	"github.com/nodehitch/nodehitch/cloudinit/hot"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
@@ -31,8 +34,8 @@ const hookDeadline = 20 * time.Minute
 // tacker is the machine of Tacker, with python3-nodehitch-tacker and a token of its own.
 type tacker struct {
 	*world
-	dir string
-	pin string
+	dir   string
+	trust *api.Trust
 }
 
 func (w *world) newTacker() *tacker {
@@ -47,14 +50,12 @@ func (w *world) newTacker() *tacker {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	trust, err := client.Read[api.Trust](controller.GetTrust(w.t.Context()))
-	if err != nil {
+	if m.trust, err = client.Read[api.Trust](controller.GetTrust(w.t.Context())); err != nil {
 		w.t.Fatal(err)
 	}
-	m.pin = trust.Pin
 	err = errors.Join(python.Write("../..", m.path("installed"), "1.2.3"),
 		os.WriteFile(m.path("token"), []byte(created.Secret+"\n"), 0o600),
-		os.WriteFile(m.path("root.pem"), []byte(trust.RootCertificate), 0o600),
+		os.WriteFile(m.path("root.pem"), []byte(m.trust.RootCertificate), 0o600),
 		os.WriteFile(m.path("state.json"), []byte(`{"occurrences": []}`), 0o600))
 	if err != nil {
 		w.t.Fatal(err)
@@ -69,7 +70,7 @@ func (m *tacker) path(name string) string { return filepath.Join(m.dir, name) }
 func (m *tacker) configure(deadline time.Duration) {
 	m.t.Helper()
 	conf := fmt.Sprintf("[nodehitch]\nurls = %s\nroot_certificate = %s\npin = %s\ntoken_file = %s\nvnf_packages = %s\ndeadline = %.0f\n",
-		m.URL, m.path("root.pem"), m.pin, m.path("token"), m.path("packages"), deadline.Seconds())
+		m.URL, m.path("root.pem"), m.trust.Pin, m.path("token"), m.path("packages"), deadline.Seconds())
 	if err := os.WriteFile(m.path("tacker.conf"), []byte(conf), 0o600); err != nil {
 		m.t.Fatal(err)
 	}
@@ -107,10 +108,18 @@ func (m *tacker) python(answer, input any, program string, args ...string) {
 type tackerVNF struct {
 	*vnf
 	tacker *tacker
+	// vnfd is the id of its VNFD.
+	vnfd string
 	// parameters are the additionalParams of the request.
 	parameters object
 	links      []object
 }
+
+// ownUserData is a script that keeps itself, with what may be altered on its way to a server.
+const ownUserData = "#!/bin/sh\n# \"both\" 'quotes', a backslash \\, no line break \\n, zwölf €\ncp \"$0\" /var/lib/own\n"
+
+// ownUserDataOf finds the parameters of a base HOT for it.
+var ownUserDataOf = regexp.MustCompile(`(?m)^  (\w+_user_data):$`)
 
 // onboard builds a package and gives it to Tacker, for a VNF with this request. files is the
 // folder with what the request names.
@@ -129,24 +138,43 @@ func (m *tacker) onboard(version hot.API, template, request, files string) *tack
 	if strings.HasSuffix(template, "-storage") {
 		v.parameters["storage_server_volume_size"] = 1
 	}
+	own := ownUserData
+	if version == hot.V1 { // it alters text
+		var err error
+		if own, err = v.account.SoftwareConfig(m.t.Context(), own); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	top, _ := hot.BaseHOT(template, version)
+	for _, parameter := range ownUserDataOf.FindAllStringSubmatch(top, -1) {
+		v.parameters[parameter[1]] = own
+	}
 	csar := m.path(v.id + ".csar")
 	m.hitchctl("package", "build", "--api", string(version), "--template", template, "--files", files,
 		"--image", openstack.Image, "--flavor", openstack.Flavor, "--file", csar)
-	if err := unpack(csar, v.folder()); err != nil {
+	unpacked := m.path(v.id)
+	if err := unpack(csar, unpacked); err != nil {
+		m.t.Fatal(err)
+	}
+	v.vnfd = m.vnfdOf(unpacked)
+	if _, err := os.Stat(v.folder()); err == nil {
+		return v // Tacker has a package once
+	}
+	if err := errors.Join(os.MkdirAll(m.path("packages"), 0o755), os.Rename(unpacked, v.folder())); err != nil {
 		m.t.Fatal(err)
 	}
 	return v
 }
 
 // folder is the onboarded package, where Tacker keeps it.
-func (v *tackerVNF) folder() string { return filepath.Join(v.tacker.path("packages"), v.id) }
+func (v *tackerVNF) folder() string { return filepath.Join(v.tacker.path("packages"), v.vnfd) }
 
-// vnfd is the id of its VNFD.
-func (v *tackerVNF) vnfd() string {
-	v.t.Helper()
-	text, err := os.ReadFile(filepath.Join(v.folder(), "Definitions/nodehitch_top.vnfd.yaml"))
+// vnfdOf is the id of the VNFD in a folder.
+func (m *tacker) vnfdOf(folder string) string {
+	m.t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "Definitions/nodehitch_top.vnfd.yaml"))
 	if err != nil {
-		v.t.Fatal(err)
+		m.t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(text), "descriptor_id: ")
 	id, _, _ := strings.Cut(rest, "\n")
@@ -193,9 +221,12 @@ func (v *tackerVNF) servers() (list []stackServer) {
 }
 
 // workers are the servers of the group of workers, the newest first.
-func (v *tackerVNF) workers() []stackServer {
+func (v *tackerVNF) workers() []stackServer { return v.named("workerNode") }
+
+// named are the servers of this VDU, the newest first.
+func (v *tackerVNF) named(vdu string) []stackServer {
 	v.t.Helper()
-	return slices.DeleteFunc(v.servers(), func(s stackServer) bool { return s.Name != "workerNode" })
+	return slices.DeleteFunc(v.servers(), func(s stackServer) bool { return s.Name != vdu })
 }
 
 // patch makes Heat change these parameters of the stack, and waits until it has. Resources that
@@ -205,23 +236,51 @@ func (v *tackerVNF) patch(parameters object) {
 	if parameters == nil {
 		parameters = object{}
 	}
-	if err := v.account.PatchStack(v.t.Context(), v.stack, parameters); err != nil {
+	v.change(v.account.PatchStack, openstack.Template{Parameters: parameters})
+}
+
+// change makes Heat update the stack in one of its ways, and waits until it has.
+func (v *tackerVNF) change(way func(context.Context, string, openstack.Template) error, t openstack.Template) {
+	v.t.Helper()
+	if err := way(v.t.Context(), v.stack, t); err != nil {
 		v.t.Fatal(err)
 	}
 	v.finished("UPDATE_COMPLETE")
 }
 
-// replace makes Heat replace a server, and changes these parameters.
-func (v *tackerVNF) replace(s stackServer, parameters object) {
+// markUnhealthy makes the next update replace the servers.
+func (v *tackerVNF) markUnhealthy(servers []stackServer) {
 	v.t.Helper()
-	stack := v.stack
-	if s.member.PhysicalID != "" {
-		stack = s.member.PhysicalID
+	for _, s := range servers {
+		stack := v.stack
+		if s.member.PhysicalID != "" {
+			stack = s.member.PhysicalID
+		}
+		if err := v.account.MarkUnhealthy(v.t.Context(), stack, s.Name); err != nil {
+			v.t.Fatal(err)
+		}
 	}
-	if err := v.account.MarkUnhealthy(v.t.Context(), stack, s.Name); err != nil {
-		v.t.Fatal(err)
+}
+
+// attested also asserts that each server has what its user_data is made of, byte for byte.
+func (v *tackerVNF) attested(count map[api.Role]int) {
+	v.t.Helper()
+	v.vnf.attested(count)
+	for _, s := range v.servers() {
+		m := v.hyper.machine(s.PhysicalID)
+		own, err := m.Pull(v.t.Context(), "/var/lib/own")
+		if err != nil || string(own) != ownUserData {
+			v.t.Errorf("%s has run %q (%v), want %q", m.Name(), own, err, ownUserData)
+		}
+		var configuration struct{ RootCertificate string }
+		text, err := m.Pull(v.t.Context(), "/etc/nodehitch/agent.yaml")
+		if err == nil {
+			err = yaml.Unmarshal(text, &configuration)
+		}
+		if err != nil || configuration.RootCertificate != v.tacker.trust.RootCertificate {
+			v.t.Errorf("%s trusts %q (%v), want %q", m.Name(), configuration.RootCertificate, err, v.tacker.trust.RootCertificate)
+		}
 	}
-	v.patch(parameters)
 }
 
 // gone asserts that the controller has the instance no more.

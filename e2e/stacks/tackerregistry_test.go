@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
@@ -21,7 +22,7 @@ func TestTackersRegistry(t *testing.T) {
 	m.inOrder(
 		step{"tacker-registry", "the spec's body of the registry, with the two members that name the UserData class, becomes a running registry", c.server},
 		step{"tacker-connected", "the spec's body of a cluster with storage that is connected to the registry: two nodes pull what another one pushes, and three volumes are Available", c.cluster},
-		step{"tacker-registry-heal", "the registry's server is healed: its successor answers at the same address, and the nodes push and pull again", c.heal},
+		step{"tacker-registry-heal", "the registry's server is healed twice: its successor answers at the same address, and the nodes push and pull again; the entire VNF is healed", c.heal},
 		step{"tacker-registry-terminate", "both VNFs are terminated", c.terminate},
 	)
 }
@@ -36,6 +37,7 @@ func TestTackersScriptsRegistry(t *testing.T) {
 	m.inOrder(
 		step{"tacker-v2-registry", "the same body of the registry becomes a running registry by the package for the v2 API, its UserData class and its script, with no topology typed", c.server},
 		step{"tacker-v2-connected", "the same body of the cluster, connected to the registry, by the v2 API: two nodes pull what another one pushes, and three volumes are Available", c.cluster},
+		step{"tacker-v2-registry-heal", "the same heals by the script", c.heal},
 		step{"tacker-v2-registry-terminate", "both VNFs are terminated by the script", c.terminate},
 	)
 }
@@ -71,7 +73,7 @@ func (c *connected) server(r *results.Case) {
 func (c *connected) cluster(r *results.Case) {
 	v := c.client.asOnboarded()
 	v.parameters["k8s_cluster_installation_param"].(object)["private_registry_connection_info"] = []object{{"connection_type": "0", "server": c.address}}
-	(&cluster{vnf: v.vnf}).byTacker(c.client, r)
+	lifeOf(c.client, 1).create(r)
 	c.exchange()
 }
 
@@ -85,21 +87,21 @@ func (c *connected) exchange() {
 	}
 }
 
-// heal is of the v1 API.
+// heal is of the server twice, then of the entire VNF.
 func (c *connected) heal(*results.Case) {
-	v := c.registry.(*v1)
-	old := v.servers()[0]
-	request := object{"vnfc_instance_id": []string{v.vnfc(old)}}
-	v.operation("HEAL")
-	v.hook("heal_start", request, nil)
-	v.replace(old, nil)
-	v.hook("heal_end", request, nil)
-	after := v.one(api.RoleRegistry)
-	if address := after.Addresses[0] + ":5000"; after.ID == old.PhysicalID || address != c.address {
-		v.t.Errorf("the registry was %s at %s, is %s at %s", old.PhysicalID, c.address, after.ID, address)
+	v := c.registry.asOnboarded()
+	for range 2 {
+		old := v.one(api.RoleRegistry)
+		c.registry.heal(func() {}, v.servers()...)
+		after := v.one(api.RoleRegistry)
+		if after.ID == old.ID || !slices.Equal(after.Addresses, old.Addresses) {
+			v.t.Errorf("the registry was %s at %v, is %s at %v", old.ID, old.Addresses, after.ID, after.Addresses)
+		}
+		v.attested(map[api.Role]int{api.RoleRegistry: 1})
 	}
-	v.attested(map[api.Role]int{api.RoleRegistry: 1})
 	c.exchange()
+	c.registry.heal(func() {})
+	v.attested(map[api.Role]int{api.RoleRegistry: 1})
 }
 
 func (c *connected) terminate(r *results.Case) {

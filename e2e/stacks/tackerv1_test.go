@@ -4,11 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/google/uuid"
-	"sigs.k8s.io/yaml"
 
 	"github.com/nodehitch/nodehitch/cloudinit/hot"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
@@ -20,6 +18,8 @@ type v1 struct {
 	*tackerVNF
 	// instantiated are the additionalParams that Tacker keeps with the VNF.
 	instantiated object
+	// kept is Tacker's text of the stack's parameters.
+	kept string
 }
 
 func (m *tacker) newV1(template, request, files string) *v1 {
@@ -34,7 +34,7 @@ func (v *v1) instantiate() {
 	v.t.Helper()
 	v.operation("INSTANTIATE")
 	v.hook("instantiate_start", v.request(), nil)
-	v.heat(v.parameters)
+	v.heat("instantiate", v.parameters)
 	v.hook("instantiate_end", v.request(), nil)
 }
 
@@ -52,56 +52,106 @@ func (v *v1) request() object {
 	return object{"flavour_id": "simple", "additional_params": v.parameters}
 }
 
-// operation makes Tacker begin another one.
+// operation makes Tacker begin another one. Its database has this, and the kept parameters.
 func (v *v1) operation(name string) {
 	v.t.Helper()
+	state := object{}
+	if v.kept != "" {
+		state["vnf_attributes"] = []object{{"vnf_id": v.id, "key": "stack_param", "value": v.kept}}
+	}
 	params, err := json.Marshal(object{"additionalParams": v.parameters})
 	if err == nil {
-		params, err = json.Marshal(object{"occurrences": []object{{
-			"id": uuid.NewString(), "vnf_instance_id": v.id, "operation_state": "PROCESSING", "operation": name, "operation_params": string(params)}}})
+		state["occurrences"] = []object{{"id": uuid.NewString(), "vnf_instance_id": v.id, "operation_state": "PROCESSING",
+			"operation": name, "operation_params": string(params)}}
+		params, err = json.Marshal(state)
 	}
 	if err := errors.Join(err, os.WriteFile(v.tacker.path("state.json"), params, 0o600)); err != nil {
 		v.t.Fatal(err)
 	}
 }
 
-// heat makes the stack, from the package and what the UserData class makes of the parameters.
-func (v *v1) heat(parameters object) {
+// heat makes the stack, of the package and what the UserData class makes of the parameters.
+func (v *v1) heat(operation string, parameters object, vdus ...string) {
 	v.t.Helper()
-	folder := filepath.Join(v.folder(), "BaseHOT", "simple")
-	bases, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
-	if err != nil || len(bases) != 1 {
-		v.t.Fatalf("the package has the base HOTs %v (%v), want one", bases, err)
-	}
-	v.template = openstack.Template{Name: "vnflcm_" + v.id, Files: map[string]string{}, TimeoutMinutes: 15}
-	var base, vnfd object
-	v.template.Text = v.readYAML(bases[0], &base)
-	v.readYAML(filepath.Join(v.folder(), "Definitions", "nodehitch_df_simple.yaml"), &vnfd)
-	nested := map[string]object{}
-	paths, err := filepath.Glob(filepath.Join(folder, "nested", "*.yaml"))
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	for _, path := range paths {
-		var one object
-		v.template.Files[filepath.Base(path)] = v.readYAML(path, &one)
-		nested[filepath.Base(path)] = one
-	}
-	v.tacker.python(&v.template.Parameters, object{"hot": base, "nested": nested, "vnfd": vnfd, "additional_params": parameters, "ext_virtual_links": v.links},
-		"user_data.py", v.folder())
+	v.template = v.toHeat(operation, object{"additional_params": parameters, "ext_virtual_links": v.links, "vdus": vdus})
 	v.create()
 }
 
-func (v *v1) readYAML(path string, into any) string {
+// toHeat is what Tacker sends to Heat for an operation. It keeps the parameters, as it does.
+func (v *v1) toHeat(operation string, said object) openstack.Template {
 	v.t.Helper()
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = yaml.Unmarshal(text, into)
+	said["operation"], said["flavour"], said["instance"], said["kept"] = operation, "simple", v.id, v.kept
+	var answer struct {
+		Template, Kept string
+		Files          map[string]string
+		Parameters     object
 	}
+	v.tacker.python(&answer, said, "stack.py", v.folder())
+	v.kept = answer.Kept
+	return openstack.Template{Name: "vnflcm_" + v.id, Text: answer.Template, Files: answer.Files, Parameters: answer.Parameters, TimeoutMinutes: 15}
+}
+
+// heal is hook, Heat, hook. Tacker makes the stack of the entire VNF anew.
+func (v *v1) heal(between func(), servers ...stackServer) {
+	v.t.Helper()
+	vnfcs, vdus, groups := []string{}, []string{}, map[string]int{}
+	for _, s := range servers {
+		vnfcs, vdus = append(vnfcs, v.vnfc(s)), append(vdus, s.Name)
+	}
+	var all []string
+	for _, s := range v.servers() {
+		all = append(all, s.Name)
+		if s.member.Parent != "" {
+			groups[s.member.Parent]++
+		}
+	}
+	request := object{"vnfc_instance_id": vnfcs}
+	v.operation("HEAL")
+	v.hook("heal_start", request, nil)
+	between()
+	if len(servers) == 0 {
+		v.remove()
+		v.heat("heal_entire", v.instantiated, all...)
+	} else {
+		v.markUnhealthy(servers)
+		v.change(v.account.PatchStack, v.toHeat("heal", object{"additional_params": v.instantiated, "vdus": vdus, "groups": groups}))
+	}
+	v.hook("heal_end", request, nil)
+}
+
+// connection is a request that puts a connection point into this network.
+func connection(point, network string) object {
+	return object{"ext_virtual_links": []object{{"resource_id": network, "ext_cps": []object{{"cpd_id": point}}}}}
+}
+
+// connect is hook, Heat, hook. Heat gets its own template again, and those of the members of groups.
+func (v *v1) connect(between func(), point, network string) {
+	v.t.Helper()
+	request := connection(point, network)
+	v.operation("CHANGE_EXT_CONN")
+	v.hook("change_external_connectivity_start", request, nil)
+	between()
+	all, members := v.resources(), map[string]string{}
+	for _, group := range all {
+		for _, r := range all {
+			if group.Type == "OS::Heat::AutoScalingGroup" && r.Parent == group.Name {
+				members[r.Type] = v.templateOf(r.PhysicalID)
+			}
+		}
+	}
+	v.change(v.account.UpdateStack, v.toHeat("change_ext_conn",
+		object{"template": v.templateOf(v.stack), "members": members, "networks": object{point: network}}))
+	v.hook("change_external_connectivity_end", request, nil)
+}
+
+// templateOf is a stack's template, as Heat has it.
+func (v *v1) templateOf(stack string) string {
+	v.t.Helper()
+	t, err := v.account.StackTemplate(v.t.Context(), stack)
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	return string(text)
+	return t.Text
 }
 
 // hook runs a hook of the installed driver, which has to raise nothing.
@@ -132,10 +182,13 @@ func (v *v1) call(name string, request, keywords object) (raised string) {
 	if keywords == nil {
 		keywords = object{}
 	}
-	operation := name[:strings.LastIndex(name, "_")]
+	requestName := name[:strings.LastIndex(name, "_")] + "_vnf_request"
+	if strings.HasPrefix(name, "change_") {
+		requestName = "change_ext_conn_request"
+	}
 	info := object{"flavour_id": "simple", "instance_id": v.stack, "additional_params": v.instantiated, "vnfc_resource_info": v.vnfcs()}
-	v.tacker.python(&outcome, object{"hook": name, "request_name": operation + "_vnf_request", "request": request, "keywords": keywords,
-		"vnf_instance": object{"id": v.id, "tenant_id": "tenant", "vnfd_id": v.vnfd(), "vim_connection_info": []object{}, "instantiated_vnf_info": info}}, "hook.py")
+	v.tacker.python(&outcome, object{"hook": name, "request_name": requestName, "request": request, "keywords": keywords,
+		"vnf_instance": object{"id": v.id, "tenant_id": "tenant", "vnfd_id": v.vnfd, "vim_connection_info": []object{}, "instantiated_vnf_info": info}}, "hook.py")
 	if outcome.Request != nil {
 		v.parameters = outcome.Request
 	}

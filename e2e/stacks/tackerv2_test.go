@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,13 +24,15 @@ func TestTackersScript(t *testing.T) {
 	kubetest.Require(t)
 	w := newWorld(t, nil)
 	v := w.newTacker().newV2("simple-storage", clusterRequest, clusterPackage, clusterServers...)
-	s := &scripted{v2: v, cluster: &cluster{vnf: v.vnf}}
+	s := &scripted{v2: v, life: lifeOf(v, 1)}
 	w.inOrder(
-		step{"tacker-v2-instantiate", "the package for the v2 API, its UserData class and its script bring the spec's additionalParams to Ready machines, in a stack of Heat with these parameters and no topology typed; the package files come from where Tacker keeps the package", s.create},
+		step{"tacker-v2-rollback", "an instantiation whose machines do not boot fails at its deadline; its rollback leaves no instance", s.rolledBack},
+		step{"tacker-v2-instantiate", "the package for the v2 API, its UserData class and its script bring the spec's additionalParams to Ready machines, in a stack of Heat with these parameters and no topology typed; the package files come from where Tacker keeps the package", s.life.create},
 		step{"tacker-v2-scale-out", "a worker that Heat adds is Ready once scale_end returns", s.scaleOut},
 		step{"tacker-v2-scale-in", "the worker that the grant removes has left, and its identity is void, once scale_end returns", s.scaleIn},
-		step{"tacker-v2-heal-worker", "the successor of a worker is Ready once heal_end returns, and the END is about no other server", s.healWorker},
-		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are Ready", s.healAll},
+		step{"tacker-v2-heal-worker", "the successor of a worker is Ready once heal_end returns, and the END is about no other server", s.life.healWorker},
+		step{"tacker-v2-heal-storage", "heal_start withdraws the PersistentVolumes of the storage server, and after heal_end its successor serves them", s.life.healStorage},
+		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are Ready", s.life.healEntire},
 		step{"tacker-v2-terminate", "the script's TERMINATE leaves no node and no instance", s.terminate},
 	)
 }
@@ -57,13 +61,20 @@ func (m *tacker) newV2(template, request, files string, vdus ...string) *v2 {
 // instantiate is script, UserData class, Heat, script.
 func (v *v2) instantiate() {
 	v.t.Helper()
+	request, grant := v.instantiating()
+	v.script("instantiate_end", request, grant)
+}
+
+// instantiating ends when Heat has made the stack.
+func (v *v2) instantiating() (request, grant object) {
+	v.t.Helper()
 	v.begin()
-	request := object{"flavourId": "simple", "additionalParams": v.parameters, "extVirtualLinks": asV2(v.links)}
-	grant := v.grant("INSTANTIATE", added(v.vdus...), nil)
+	request = object{"flavourId": "simple", "additionalParams": v.parameters, "extVirtualLinks": asV2(v.links)}
+	grant = v.grant("INSTANTIATE", added(v.vdus...), nil)
 	v.script("instantiate_start", request, grant)
 	v.template = v.userData(request, grant)
 	v.create()
-	v.script("instantiate_end", request, grant)
+	return request, grant
 }
 
 // terminate is script, Heat, script.
@@ -104,6 +115,14 @@ func removed(servers ...stackServer) (list []object) {
 // script runs a hook, which has to succeed.
 func (v *v2) script(hook string, request, grant object) {
 	v.t.Helper()
+	if failed := v.call(hook, request, grant); failed != "" {
+		v.t.Fatalf("%s: %s", hook, failed)
+	}
+}
+
+// call runs a hook, and returns what Tacker shows if it fails.
+func (v *v2) call(hook string, request, grant object) (failed string) {
+	v.t.Helper()
 	var ended struct {
 		Code   int
 		Error  string
@@ -113,11 +132,12 @@ func (v *v2) script(hook string, request, grant object) {
 		"grant_request": grant, "grant_response": object{}, "user_script_err_handling_data": v.kept},
 		"v2.py", filepath.Join(v.folder(), "Definitions/nodehitch_script.py"))
 	if ended.Code != 0 {
-		v.t.Fatalf("%s: exit %d: %s", hook, ended.Code, ended.Error)
+		return fmt.Sprintf("exit %d: %s", ended.Code, ended.Error)
 	}
 	if kept, ok := ended.Output["user_script_err_handling_data"].(object); ok {
 		v.kept = kept
 	}
+	return ""
 }
 
 // userData is what the UserData class that the request names makes of it.
@@ -136,7 +156,7 @@ func (v *v2) userData(request, grant object) openstack.Template {
 // asTackerHasIt is the VnfInstance.
 func (v *v2) asTackerHasIt() object {
 	v.t.Helper()
-	instance := object{"id": v.id, "vnfdId": v.vnfd(), "vimConnectionInfo": object{}}
+	instance := object{"id": v.id, "vnfdId": v.vnfd, "vimConnectionInfo": object{}}
 	if v.terminated {
 		instance["instantiatedVnfInfo"] = object{"flavourId": "simple", "vnfState": "STOPPED"}
 	} else if v.stack != "" {
@@ -174,14 +194,54 @@ func (v *v2) scaled(workers int) object {
 	return object{"nfv": nfv}
 }
 
+// heal is script, Heat, script. With all=true, the request names the UserData class again and what is
+// not the default of the base HOT.
+func (v *v2) heal(between func(), servers ...stackServer) {
+	v.t.Helper()
+	v.begin()
+	var vnfcs, vdus []string
+	for _, s := range servers {
+		vnfcs, vdus = append(vnfcs, vnfcOf(s)), append(vdus, s.Name)
+	}
+	request, grant := object{"vnfcInstanceId": vnfcs}, v.grant("HEAL", added(vdus...), removed(servers...))
+	if len(servers) == 0 {
+		given := object{"all": true}
+		for name, value := range v.parameters {
+			if !strings.HasSuffix(name, "_installation_param") {
+				given[name] = value
+			}
+		}
+		request, grant = object{"additionalParams": given}, v.grant("HEAL", nil, removed(v.servers()...))
+	}
+	v.script("heal_start", request, grant)
+	between()
+	if len(servers) == 0 {
+		v.again(request, grant)
+	} else {
+		v.markUnhealthy(servers)
+		v.patch(object{"nfv": v.nfv()})
+	}
+	v.script("heal_end", request, grant)
+}
+
+// again makes another stack of the present one's template.
+func (v *v2) again(request, grant object) {
+	v.t.Helper()
+	of, err := v.account.StackTemplate(v.t.Context(), v.stack)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.template = v.userData(request, grant)
+	v.template.Text, v.template.Files = of.Text, of.Files
+	v.template.Parameters["nfv"] = v.nfv()
+	v.remove()
+	v.create()
+}
+
 // scripted is a cluster whose VNF the script takes through its life.
 type scripted struct {
 	*v2
-	cluster *cluster
-}
-
-func (s *scripted) create(r *results.Case) {
-	s.cluster.byTacker(s.v2, r)
+	life *life
 }
 
 // asV2 are the extVirtualLinks of a v1 request in the form of the v2 API, in which Tacker needs to know
@@ -203,6 +263,27 @@ func asV2(links []object) (list []object) {
 		list = append(list, object{"id": link["id"], "resourceId": link["resourceId"], "extCps": points})
 	}
 	return list
+}
+
+// rolledBack is about another VNF, whose machines do not boot.
+func (s *scripted) rolledBack(*results.Case) {
+	other := s.tacker.newV2("simple-storage", clusterRequest, clusterPackage, clusterServers...)
+	project, err := s.account.ProjectID(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.hyper.leaveOff(project, true)
+	s.tacker.configure(15 * time.Second)
+	request, grant := other.instantiating()
+	if failed := other.call("instantiate_end", request, grant); !strings.Contains(failed, "the deadline has passed") {
+		s.t.Errorf("instantiate_end ended with %q, want that the deadline has passed", failed)
+	}
+	other.remove()
+	other.stack = "" // Tacker has not kept what it has not completed
+	other.script("instantiate_rollback_end", request, grant)
+	other.gone()
+	s.hyper.leaveOff(project, false)
+	s.tacker.configure(hookDeadline)
 }
 
 func (s *scripted) scaleOut(*results.Case) {
@@ -231,54 +312,5 @@ func (s *scripted) scaleIn(*results.Case) {
 	if n := s.node(leaving.PhysicalID); n.State != api.NodeRevoked {
 		s.t.Errorf("the worker that has left is %s", n.State)
 	}
-	s.attested(whole)
-}
-
-func (s *scripted) healWorker(*results.Case) {
-	s.begin()
-	old := s.workers()[0]
-	request := object{"vnfcInstanceId": []string{vnfcOf(old)}}
-	grant := s.grant("HEAL", added("workerNode"), removed(old))
-	s.script("heal_start", request, grant)
-	s.replace(old, object{"nfv": s.nfv()})
-	s.script("heal_end", request, grant)
-	successor := s.workers()[0]
-	if n := s.node(old.PhysicalID); n.State != api.NodeRevoked || successor.Parent != old.Parent {
-		s.t.Errorf("the old worker is %s; the newest server is in the member %s, the old one was in %s", n.State, successor.Parent, old.Parent)
-	}
-	all := s.operations()
-	if targets := all[len(all)-1].Targets; len(targets) != 1 || targets[0].NodeID != successor.PhysicalID {
-		s.t.Errorf("the END was about %+v, want the successor alone", targets)
-	}
-	s.attested(whole)
-}
-
-// healAll names the UserData class again, and what is not the default of the base HOT.
-func (s *scripted) healAll(*results.Case) {
-	s.begin()
-	before := s.stack
-	given := object{"all": true}
-	for _, name := range []string{"lcm-operation-user-data", "lcm-operation-user-data-class", "storage_server_volume_size"} {
-		given[name] = s.parameters[name]
-	}
-	request := object{"additionalParams": given}
-	grant := s.grant("HEAL", nil, removed(s.servers()...))
-	s.script("heal_start", request, grant)
-	fields := s.userData(request, grant)
-	of, err := s.account.StackTemplate(s.t.Context(), s.stack)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	fields.Text, fields.Files = of.Text, of.Files
-	fields.Parameters["nfv"] = s.nfv()
-	s.remove()
-	s.cluster.newKubernetes()
-	s.template = fields
-	s.vnf.create()
-	s.script("heal_end", request, grant)
-	if i := s.instance(); i.StackID != s.stack || s.stack == before {
-		s.t.Errorf("the instance has the stack %s; Heat had %s and made %s", i.StackID, before, s.stack)
-	}
-	s.cluster.available()
 	s.attested(whole)
 }
