@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/pemtext"
 )
 
 // Files are what etcd admits a controller by, each "" if it is not used.
@@ -28,6 +30,9 @@ func (f Files) TLS() (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the root certificates of etcd: %w", err)
 		}
+		if text, err = pemtext.Normal(text); err != nil {
+			return nil, fmt.Errorf("the root certificates of etcd: %s %w", f.CA, err)
+		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
 			return nil, fmt.Errorf("the root certificates of etcd, %s: found no certificate; expected at least one, PEM", f.CA)
@@ -45,7 +50,7 @@ func (f Files) certificate() (*tls.Certificate, error) {
 	if err := closedToOthers(f.Key); err != nil {
 		return nil, fmt.Errorf("reading the private key for etcd: %w", err)
 	}
-	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	pair, err := pemtext.LoadKeyPair(f.Cert, f.Key)
 	if err != nil {
 		return nil, fmt.Errorf("reading the client certificate for etcd, %s, with its key, %s: %w", f.Cert, f.Key, err)
 	}

@@ -1,6 +1,8 @@
 package openstack
 
 import (
+	"bytes"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
@@ -138,6 +141,26 @@ func TestCertificatesAndKeysThatAreNone(t *testing.T) {
 	} {
 		_, err := newCloud(c, "the cloud", Options{})
 		wantAll(t, err, []string{name})
+	}
+}
+
+func TestEachCertificateOfTheCloudIsTrusted(t *testing.T) {
+	want, err := x509.SystemCertPool()
+	if err != nil {
+		want = x509.NewCertPool()
+	}
+	text := []byte("\ufeff")
+	for _, name := range []string{"a", "b", "c"} {
+		one := testca.Root(t, name).PEM()
+		want.AppendCertsFromPEM(one)
+		text = append(bytes.TrimSpace(text), one...)
+	}
+	transport, err := connections(credential{CA: string(text)})
+	if err != nil || !transport.TLSClientConfig.RootCAs.Equal(want) {
+		t.Errorf("not each of the three certificates that are joined is trusted (%v)", err)
+	}
+	if _, err := connections(credential{CA: string(text[:len(text)-40])}); err == nil || !strings.Contains(err.Error(), "cacert of the cloud has a PEM block, number 3 in line ") {
+		t.Errorf("the last is cut off: %v", err)
 	}
 }
 

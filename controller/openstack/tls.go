@@ -4,13 +4,17 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/nodehitch/nodehitch/shared/pemtext"
 )
 
 // pool is the system's roots and these PEM certificates, nil if there are none in
-// the text.
+// the text. A certificate that Go does not support is left out, as from the system's own:
+// the bundles of distributions have some.
 func pool(certificates []byte) *x509.CertPool {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -26,12 +30,16 @@ func pool(certificates []byte) *x509.CertPool {
 func connections(c credential) (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Unverified}
 	if c.CA != "" {
-		if config.RootCAs = pool([]byte(c.CA)); config.RootCAs == nil {
+		certificates, err := pemtext.Normal([]byte(c.CA))
+		if err != nil {
+			return nil, fmt.Errorf("cacert of the cloud %w", err)
+		}
+		if config.RootCAs = pool(certificates); config.RootCAs == nil {
 			return nil, errors.New("cacert of the cloud holds no certificate; expected PEM")
 		}
 	}
 	if c.ClientCertificate != "" {
-		pair, err := tls.X509KeyPair([]byte(c.ClientCertificate), []byte(c.ClientKey))
+		pair, err := pemtext.KeyPair([]byte(c.ClientCertificate), []byte(c.ClientKey))
 		if err != nil {
 			return nil, errors.New("cert and key of the cloud are no certificate and its private key; expected PEM")
 		}

@@ -32,7 +32,7 @@ func (*Validator) Require(t *tx.Tx, d *desired.State) error {
 		if use.Use == params.UseManifest && len(f.Faults) == 0 {
 			manifest := params.Manifest{Use: use}
 			for _, m := range f.Manifests {
-				manifest.Names = append(manifest.Names, m.Name)
+				manifest.Volumes = append(manifest.Volumes, params.PersistentVolume{Name: m.Name})
 			}
 			manifests = append(manifests, manifest)
 		}

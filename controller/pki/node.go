@@ -141,10 +141,16 @@ func (a *Authority) VerifyNode(chain []*x509.Certificate, now time.Time, graceFo
 		}
 		at = leaf.NotAfter
 	}
+	if now.Before(leaf.NotBefore) {
+		err = fmt.Errorf("the certificate begins on %s, and the controller's clock says %s: one of the two is wrong, set the clock",
+			leaf.NotBefore.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		at = leaf.NotBefore
+	}
 	if verifyErr := a.verify(leaf, at); verifyErr != nil {
 		return "", "", verifyErr
 	}
 	if err != nil {
+		a.checkClock(now, leaf)
 		return "", "", err
 	}
 	if nodeID = NodeNamed(leaf); nodeID == "" {

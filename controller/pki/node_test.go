@@ -1,12 +1,14 @@
 package pki
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"log/slog"
 	"math/big"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +86,33 @@ func TestExpiredCertificatesMayRenewForThirtyDays(t *testing.T) {
 	chain, _ := w.enrolled(nodeID)
 	if _, _, err := w.VerifyNode(chain, chain[0].NotBefore.Add(-time.Second), true); err == nil {
 		t.Error("a certificate of the future was accepted")
+	}
+}
+
+// The controller's clock is years behind, as on a machine without a battery: agents are told,
+// and the log says it once, with both times.
+func TestAClockBeforeTheCertificatesIsSaid(t *testing.T) {
+	w := newWorld(t)
+	chain, _ := w.enrolled(nodeID)
+	var log bytes.Buffer
+	w.log = slog.New(slog.NewTextHandler(&log, nil))
+	w.now = time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)
+	begins := chain[0].NotBefore.UTC().Format(time.RFC3339)
+	for range 3 {
+		_, _, err := w.VerifyNode(chain, w.now, false)
+		if err == nil || !strings.Contains(err.Error(), begins) || !strings.Contains(err.Error(), "2020-01-02T03:04:05Z") {
+			t.Errorf("the agent is told: %v", err)
+		}
+	}
+	if err := w.Rotate(); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, begins) || !strings.Contains(text, "clock=2020-01-02T03:04:05Z") {
+		t.Errorf("the log says:\n%s", text)
+	}
+	stranger, _ := newWorld(t).enrolled(nodeID)
+	if _, _, err := w.VerifyNode(stranger, w.now, false); err == nil || strings.Contains(err.Error(), "clock") {
+		t.Errorf("a certificate of another authority: %v", err)
 	}
 }
 

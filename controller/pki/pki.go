@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -73,10 +74,11 @@ type Authority struct {
 	now      func() time.Time
 	log      *slog.Logger
 
-	rotation sync.Mutex // one rotation or reload at a time
-	mu       sync.RWMutex
-	pairs    // the root never changes
-	server   *pair
+	rotation  sync.Mutex   // one rotation or reload at a time
+	clockSaid atomic.Int64 // when checkClock has logged last, by the process's own clock
+	mu        sync.RWMutex
+	pairs     // the root never changes
+	server    *pair
 	// What VerifyNode trusts: the certificates above, made into pools once.
 	rootPool, intermediatePool *x509.CertPool
 	// verified is what has been verified with these pools.

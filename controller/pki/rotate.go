@@ -16,6 +16,11 @@ func (a *Authority) Rotate() error {
 	a.rotation.Lock()
 	defer a.rotation.Unlock()
 	now := a.now()
+	defer func() {
+		if a.server != nil {
+			a.checkClock(now, a.server.cert)
+		}
+	}()
 	if a.readOnly {
 		return a.ensureServer(now)
 	}
@@ -193,5 +198,25 @@ func dueAt(cert *x509.Certificate, numerator, denominator int64) time.Time {
 	life := int64(cert.NotAfter.Sub(cert.NotBefore))
 	return cert.NotBefore.Add(time.Duration(life / denominator * numerator))
 }
+
+// clockEvery is how often a wrong clock is logged: each request of each agent shows it.
+const clockEvery = 10 * time.Minute
+
+// checkClock logs that a certificate of this authority is of the future. Until the clock is
+// right agents are refused; they try again and recover by themselves.
+func (a *Authority) checkClock(now time.Time, certificate *x509.Certificate) {
+	if !now.Before(certificate.NotBefore) {
+		return
+	}
+	last, uptime := a.clockSaid.Load(), int64(time.Since(started))
+	if last != 0 && uptime-last < int64(clockEvery) || !a.clockSaid.CompareAndSwap(last, uptime) {
+		return
+	}
+	a.log.Error("the clock of this controller is before its certificates begin: agents are refused until it is right. Set the clock",
+		"clock", now.UTC().Format(time.RFC3339), "notBefore", certificate.NotBefore.UTC().Format(time.RFC3339), "certificate", certificate.Subject.CommonName)
+}
+
+// started is a time of the monotonic clock, which nobody sets.
+var started = time.Now()
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }

@@ -34,7 +34,7 @@ func (a *Assignment) Servers(r api.Role) []string {
 	return ids
 }
 
-// Assign gives each server its role: the one whose connection point or aspect,
+// Assign gives each server its role: the one whose connection point, aspect or VDU,
 // as the parameters name them, it has. at is the topology's place in the request.
 // The topology is normalized; nil has no server. Without parameters no server has a role.
 func Assign(p *params.Params, t *api.Topology, at fault.At) *Assignment {
@@ -78,16 +78,16 @@ func (a *Assignment) role(claims []claim, s api.Server, at fault.At) (api.Role, 
 		a.Warnings = append(a.Warnings, at.Fault(fmt.Sprintf("%s has no role and is ignored; it would need %s", label(s), wanted(claims))))
 	default:
 		a.Faults = append(a.Faults, at.Fault(fmt.Sprintf(
-			"%s has more than one role: %s; give its aspectId, or a connection point that only one role has", label(s), strings.Join(whys, ", "))))
+			"%s has more than one role: %s; give its aspectId or vduId, or a connection point that only one role has", label(s), strings.Join(whys, ", "))))
 	}
 	return "", false
 }
 
 // claim is how the parameters recognise the servers of one role.
 type claim struct {
-	role   api.Role
-	aspect string
-	points []string
+	role        api.Role
+	aspect, vdu string
+	points      []string
 }
 
 func claimsOf(p *params.Params) []claim {
@@ -95,36 +95,39 @@ func claimsOf(p *params.Params) []claim {
 	case p == nil:
 		return nil
 	case p.Registry != nil:
-		return []claim{newClaim(api.RoleRegistry, "", p.Registry.SSHCPName)}
+		return []claim{newClaim(api.RoleRegistry, "", p.Registry.VduID, p.Registry.SSHCPName)}
 	case p.Cluster == nil:
 		return nil
 	}
 	c := p.Cluster
 	claims := []claim{
-		newClaim(api.RoleMaster, c.Master.AspectID, c.Master.SSHCPName, c.Master.NICCPName),
-		newClaim(api.RoleWorker, c.Worker.AspectID, c.Worker.SSHCPName, c.Worker.NICCPName),
+		newClaim(api.RoleMaster, c.Master.AspectID, c.Master.VduID, c.Master.SSHCPName, c.Master.NICCPName),
+		newClaim(api.RoleWorker, c.Worker.AspectID, c.Worker.VduID, c.Worker.SSHCPName, c.Worker.NICCPName),
 	}
 	if s := c.StorageServer; s != nil {
-		claims = append(claims, newClaim(api.RoleStorage, "", s.SSHCPName, s.NICCPName))
+		claims = append(claims, newClaim(api.RoleStorage, "", s.VduID, s.SSHCPName, s.NICCPName))
 	}
 	return claims
 }
 
-func newClaim(role api.Role, aspect string, points ...string) claim {
+func newClaim(role api.Role, aspect, vdu string, points ...string) claim {
 	points = slices.DeleteFunc(points, func(p string) bool { return p == "" })
 	slices.Sort(points)
-	return claim{role: role, aspect: aspect, points: slices.Compact(points)}
+	return claim{role: role, aspect: aspect, vdu: vdu, points: slices.Compact(points)}
 }
 
-// matches says why the server has the role, or "". Members of two groups may have
-// connection points of one name (each nested template has its own), so a point
-// does not count where the server is known to stand in another group.
+// matches says why the server has the role, or "". Members of two groups, and servers of
+// two VDUs, may have connection points of one name (each nested template has its own), so
+// nothing else counts if the server is known to be in another group or of another VDU.
 func (c claim) matches(s api.Server) string {
-	if c.aspect != "" && s.AspectID == c.aspect {
-		return fmt.Sprintf("its aspect %q", c.aspect)
+	if another(c.aspect, s.AspectID) || another(c.vdu, s.VduID) {
+		return ""
 	}
 	if c.aspect != "" && s.AspectID != "" {
-		return ""
+		return fmt.Sprintf("its aspect %q", c.aspect)
+	}
+	if c.vdu != "" && s.VduID != "" {
+		return fmt.Sprintf("its VDU %q", c.vdu)
 	}
 	for _, p := range s.ConnectionPoints {
 		if slices.Contains(c.points, p.Name) {
@@ -133,6 +136,9 @@ func (c claim) matches(s api.Server) string {
 	}
 	return ""
 }
+
+// another reports whether a server is known to have another value than the one wanted.
+func another(wanted, has string) bool { return wanted != "" && has != "" && wanted != has }
 
 // wanted lists what would give a server a role.
 func wanted(claims []claim) string {
@@ -153,6 +159,9 @@ func (c claim) signs() string {
 	}
 	if c.aspect != "" {
 		has = append(has, fmt.Sprintf("aspect %q", c.aspect))
+	}
+	if c.vdu != "" {
+		has = append(has, fmt.Sprintf("VDU %q", c.vdu))
 	}
 	return strings.Join(has, " or ")
 }

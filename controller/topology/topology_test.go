@@ -138,9 +138,26 @@ func cluster() *params.Params {
 	return &params.Params{Cluster: c}
 }
 
+// vdus is the cluster with VDUs in place of aspects.
+func vdus() *params.Params {
+	p := cluster()
+	p.Cluster.Master.AspectID, p.Cluster.Master.VduID = "", "masterNode"
+	p.Cluster.Worker.AspectID, p.Cluster.Worker.VduID = "", "workerNode"
+	p.Cluster.StorageServer.VduID = "storageNode"
+	return p
+}
+
+// both is the cluster with VDUs besides the aspects.
+func both() *params.Params {
+	p := vdus()
+	p.Cluster.Master.AspectID, p.Cluster.Worker.AspectID = "master_instance", "worker_instance"
+	return p
+}
+
 func TestAssign(t *testing.T) {
 	id := func(i int) string { return serverA[:35] + string(rune('0'+i)) }
 	for name, c := range map[string]struct {
+		params  func() *params.Params // nil: cluster
 		server  api.Server
 		role    api.Role
 		fault   string
@@ -155,10 +172,28 @@ func TestAssign(t *testing.T) {
 		"a point that only workers have":          {server: api.Server{ConnectionPoints: points("CP2")}, role: api.RoleWorker},
 		"nothing that the parameters name":        {server: api.Server{ConnectionPoints: points("other")}, warning: `aspect "master_instance" (master)`},
 		"another group's":                         {server: api.Server{AspectID: "other", ConnectionPoints: points("CP1")}, warning: "is ignored"},
+
+		"by its VDU":                           {params: vdus, server: api.Server{VduID: "workerNode"}, role: api.RoleWorker},
+		"by its VDU, a storage server":         {params: vdus, server: api.Server{VduID: "storageNode"}, role: api.RoleStorage},
+		"a point that two VDUs have, by VDU":   {params: vdus, server: api.Server{VduID: "masterNode", ConnectionPoints: points("CP1")}, role: api.RoleMaster},
+		"a point that two VDUs have, no VDU":   {params: vdus, server: api.Server{ConnectionPoints: points("CP1")}, fault: "aspectId or vduId, or a connection point that only one role has"},
+		"another VDU's":                        {params: vdus, server: api.Server{VduID: "other", ConnectionPoints: points("CP1")}, warning: `VDU "masterNode" (master)`},
+		"VDU of one, point of another":         {params: vdus, server: api.Server{VduID: "workerNode", ConnectionPoints: points("storage_server_CP")}, role: api.RoleWorker},
+		"a group's, of no VDU that is named":   {params: both, server: api.Server{AspectID: "worker_instance", VduID: "monitor", ConnectionPoints: points("CP2")}, warning: "is ignored"},
+		"the VDU of a role, in another group":  {params: both, server: api.Server{AspectID: "other", VduID: "workerNode"}, warning: "is ignored"},
+		"in its group, with its VDU":           {params: both, server: api.Server{AspectID: "worker_instance", VduID: "workerNode"}, role: api.RoleWorker},
+		"its VDU, and the aspect is not known": {params: both, server: api.Server{VduID: "workerNode"}, role: api.RoleWorker},
+		"a registry by its VDU": {params: func() *params.Params {
+			return &params.Params{Registry: &params.Registry{SSHCPName: "CP1", VduID: "registryNode"}}
+		}, server: api.Server{VduID: "registryNode"}, role: api.RoleRegistry},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.server.ID, c.server.Name = id(1), "vm"
-			a := Assign(cluster(), &api.Topology{Servers: []api.Server{c.server}}, fault.Root.Key("topology"))
+			p := cluster()
+			if c.params != nil {
+				p = c.params()
+			}
+			a := Assign(p, &api.Topology{Servers: []api.Server{c.server}}, fault.Root.Key("topology"))
 			if got := a.Roles[id(1)]; got != c.role {
 				t.Errorf("role %q, want %q", got, c.role)
 			}

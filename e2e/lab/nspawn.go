@@ -180,14 +180,20 @@ func (n *nspawn) current() *nspawnRun {
 }
 
 // exec enters all of the container's namespaces. The command stays in the
-// lab's own control group, so that a stop of the container need not wait for it.
+// lab's own control group, so that a stop of the container need not wait for it. It has the
+// capabilities of the container's process 1: the lab's own would also set the host's clock.
 func (n *nspawn) exec(ctx context.Context, stdin []byte, argv []string) ([]byte, error) {
 	run := n.current()
 	if run.over() {
 		return nil, fmt.Errorf("%s: %s: the machine is off", n.spec.Name, argv[0])
 	}
+	bounds, err := run.leader.capabilities()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", n.spec.Name, argv[0], err)
+	}
 	args := append([]string{"--target", fmt.Sprint(run.leader.PID),
-		"--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--"}, argv...)
+		"--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wd", "--",
+		"setpriv", "--bounding-set=" + bounds, "--"}, argv...)
 	cmd := exec.CommandContext(ctx, "nsenter", args...)
 	cmd.Env = plainEnvironment
 	return finish(cmd, n.spec.Name, argv, stdin)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,27 @@ func TestNspawnLife(t *testing.T) {
 	}
 	step(t, "start after stop", node.Start)
 	leavesNothing(t, l)
+}
+
+// What runs in a container may not set the host's clock, load modules or read its kernel's
+// memory: neither a service of the machine nor a command of a test.
+func TestNspawnMachinesLackWhatTheyDoNotNeed(t *testing.T) {
+	l := labtest.Open(t, lab.KindNspawn)
+	node, err := l.Nspawn(t.Context(), lab.Spec{Name: "node"})
+	must(t, err)
+	const sysModule, sysRawio, sysTime, syslog = 16, 17, 25, 34
+	for _, who := range []string{"1", "self"} {
+		text := execute(t, node, "sed", "-n", "s/^CapEff:\t//p", "/proc/"+who+"/status")
+		has, err := strconv.ParseUint(text, 16, 64)
+		if err != nil || has == 0 {
+			t.Fatalf("process %s has the capabilities %q: %v", who, text, err)
+		}
+		for _, capability := range []int{sysModule, sysRawio, sysTime, syslog} {
+			if has&(1<<capability) != 0 {
+				t.Errorf("process %s has the capability %d of the host", who, capability)
+			}
+		}
+	}
 }
 
 // A disk that was attached after the boot and is mounted does not prevent Destroy.

@@ -26,6 +26,32 @@ func identify(pid int) (process, error) {
 	return process{pid, started}, err
 }
 
+// capabilities is the process's bounding set, as setpriv takes it.
+func (p process) capabilities() (string, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(status)) {
+		text, found := strings.CutPrefix(line, "CapBnd:")
+		if !found {
+			continue
+		}
+		mask, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+		if err != nil {
+			return "", fmt.Errorf("process %d: its bounding set: %w", p.PID, err)
+		}
+		set := "-all"
+		for bit := range 64 {
+			if mask&(1<<bit) != 0 {
+				set += fmt.Sprintf(",+cap_%d", bit)
+			}
+		}
+		return set, nil
+	}
+	return "", fmt.Errorf("process %d: its status has no CapBnd", p.PID)
+}
+
 // alive says whether the process still runs; a zombie does not.
 func (p process) alive() bool {
 	state, started, err := procStat(p.PID)

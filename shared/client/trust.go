@@ -6,10 +6,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"regexp"
+
+	"github.com/nodehitch/nodehitch/shared/pemtext"
 )
 
 var pinGrammar = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
@@ -26,14 +27,17 @@ func ParseRoot(rootPEM []byte, pin string) (*x509.Certificate, error) {
 	if len(bytes.TrimSpace(rootPEM)) == 0 {
 		return nil, errors.New("root certificate: none given; the controller's own root is required, because the system's roots are never used")
 	}
-	block, rest := pem.Decode(rootPEM)
-	if block == nil || block.Type != "CERTIFICATE" {
+	blocks, err := pemtext.Blocks(rootPEM)
+	if err != nil {
+		return nil, fmt.Errorf("root certificate: %w", err)
+	}
+	if len(blocks) == 0 || blocks[0].Type != "CERTIFICATE" {
 		return nil, errors.New("root certificate: not a PEM certificate (-----BEGIN CERTIFICATE-----)")
 	}
-	if len(bytes.TrimSpace(rest)) != 0 {
+	if !bytes.HasSuffix(bytes.TrimSpace(rootPEM), []byte("-----END CERTIFICATE-----")) || len(blocks) > 1 {
 		return nil, errors.New("root certificate: something follows the first certificate; expected the root alone")
 	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	cert, err := x509.ParseCertificate(blocks[0].Bytes)
 	if err != nil {
 		return nil, fmt.Errorf("root certificate: %w", err)
 	}

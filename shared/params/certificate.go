@@ -3,31 +3,36 @@ package params
 import (
 	"bytes"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/pemtext"
 )
 
 // maxSubject bounds a name that is shown: to write one out takes the square of its size.
 const maxSubject = 8 << 10
 
-// ReadCertificates reads a file of PEM certificates. Text between the blocks is
-// allowed, as certificate tools write it. Other blocks are not, least of all a private key,
+// ReadCertificates reads each block of a file of PEM certificates. Docker and containerd read
+// the same file, so what they pass over is an error. Other blocks are not, least of all a private key,
 // because the file is copied to every node. The error is a fault.List without places.
 func ReadCertificates(data []byte) ([]*x509.Certificate, error) {
 	if _, err := x509.ParseCertificate(data); err == nil {
 		return nil, certificateFault("is a certificate in DER form; convert it: openssl x509 -inform der -in FILE -out ca.crt")
 	}
+	blocks, err := pemtext.Plain(data)
+	switch {
+	case err != nil && bytes.Contains(data, []byte("PRIVATE KEY-----")):
+		return nil, certificateFault("holds a private key; expected CA certificates only, take the key out and consider it known")
+	case err != nil:
+		return nil, certificateFault(err.Error())
+	case len(blocks) == 0:
+		return nil, certificateFault("holds no PEM certificate (-----BEGIN CERTIFICATE-----)")
+	}
 	var certificates []*x509.Certificate
-	for number := 1; ; number++ {
-		block, rest := pem.Decode(data)
-		if block == nil {
-			break
-		}
-		data = rest
+	for i, block := range blocks {
+		number := i + 1
 		if strings.Contains(block.Type, "PRIVATE KEY") {
 			return nil, certificateFault("holds a private key; expected CA certificates only, take the key out and consider it known")
 		}
@@ -42,14 +47,6 @@ func ReadCertificates(data []byte) ([]*x509.Certificate, error) {
 			return nil, certificateFault(fmt.Sprintf("has a certificate, number %d, with a subject or an issuer of more than %d bytes", number, maxSubject))
 		}
 		certificates = append(certificates, certificate)
-	}
-	switch {
-	case bytes.Contains(data, []byte("PRIVATE KEY-----")):
-		return nil, certificateFault("holds a private key; expected CA certificates only, take the key out and consider it known")
-	case bytes.Contains(data, []byte("-----BEGIN")):
-		return nil, certificateFault("has a PEM block that is damaged or cut off")
-	case len(certificates) == 0:
-		return nil, certificateFault("holds no PEM certificate (-----BEGIN CERTIFICATE-----)")
 	}
 	return certificates, nil
 }

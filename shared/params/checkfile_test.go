@@ -115,7 +115,18 @@ func TestManifests(t *testing.T) {
 		"a bomb of aliases":           {content: "a: &a [x,x,x,x,x,x,x,x,x]\n" + aliases(9), fault: "is not YAML"},
 		"a path that is not exported": {content: edit("path: /volume/nfs/pv1", "path: /volume/nfs"), warning: `"/volume/nfs", which is no export_dir of storage_server: "/volume/nfs/pv1"`},
 		"no capacity":                 {content: edit("  capacity: {storage: 1Gi}\n", ""), warning: "no spec.capacity"},
-		"a namespace":                 {content: edit("  name: nfs-pv1", "  name: nfs-pv1\n  namespace: a"), warning: "metadata.namespace"},
+		"a namespace":                 {content: edit("  name: nfs-pv1", "  name: nfs-pv1\n  namespace: a"), warning: "has /metadata/namespace, which is not applied"},
+		"a status":                    {content: pv1 + "status: {phase: Bound}\n", warning: "has /status, which is not applied: the cluster decides it"},
+		"a claim":                     {content: pv1 + "  claimRef: {namespace: a, name: b}\n"},
+		"a claim's uid":               {content: pv1 + "  claimRef: {namespace: a, name: b, uid: c}\n", warning: "has /spec/claimRef/uid, which is not applied"},
+		"the binder's annotation":     {content: edit("  name: nfs-pv1", "  name: nfs-pv1\n  annotations: {pv.kubernetes.io/bound-by-controller: yes, a: b}"), warning: "has /metadata/annotations/pv.kubernetes.io~1bound-by-controller, which is not applied"},
+		"another's label":             {content: edit("  name: nfs-pv1", "  name: nfs-pv1\n  labels: {app.kubernetes.io/managed-by: helm}"), warning: "nodehitch sets it to nodehitch"},
+		"a field that is misspelt":    {content: pv1 + "  mountOption: [hard]\n", warning: `has /spec/mountOption, which is not known to nodehitch; the API server refuses a PersistentVolume with a field that it does not know; did you mean "mountOptions"?`},
+		"an unknown field at the top": {content: pv1 + "sepc: {}\n", warning: "has /sepc, which is not known"},
+		"an unknown field deep":       {content: pv1 + "    pfad: /x\n", warning: "has /spec/nfs/pfad, which is not known"},
+		"all that a PV may have":      {content: pv1 + "  storageClassName: a\n  volumeMode: Filesystem\n  mountOptions: [hard]\n  persistentVolumeReclaimPolicy: Retain\n  volumeAttributesClassName: b\n  nodeAffinity: {required: {}}\n"},
+		"Delete":                      {content: pv1 + "  persistentVolumeReclaimPolicy: Delete\n", warning: "the volume becomes Failed and its data stays"},
+		"Recycle":                     {content: pv1 + "  persistentVolumeReclaimPolicy: Recycle\n", warning: "deletes every file in the directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			faults, warnings := check(t, params.UseManifest, test.content, samples(t))
@@ -151,6 +162,27 @@ func TestAManifestIsReadWhole(t *testing.T) {
 	}
 	if v := volumes[1]; v.Name != "other" || v.NFSPath != "/volume/nfs/pv1" || !strings.Contains(string(v.Object), `"server":"10.10.0.5"`) {
 		t.Errorf("got %+v", v)
+	}
+}
+
+func TestVolumesOnOneDirectoryAreEachWarnedAbout(t *testing.T) {
+	second := strings.ReplaceAll(strings.ReplaceAll(pv1, "name: nfs-pv1", "name: second"), "nfs/pv1", "nfs/pv1/")
+	_, warnings := check(t, params.UseManifest, pv1+"---\n"+second, samples(t))
+	for _, want := range []string{`"nfs-pv1" on the directory /volume/nfs/pv1, as "second" is`, `"second" on the directory /volume/nfs/pv1, as "nfs-pv1" is`} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("the warnings lack %s:\n%s", want, warnings)
+		}
+	}
+	of := func(path, content string) params.Manifest {
+		return params.ManifestOf(params.FileUse{Use: params.UseManifest, Path: path, Pointer: "/" + path}, []byte(content))
+	}
+	report := params.CheckManifests([]params.Manifest{of("a.yaml", pv1), of("b.yaml", second), of("c.yaml", strings.ReplaceAll(pv1, "pv1", "pv2"))})
+	var places []string
+	for _, w := range report.Warnings {
+		places = append(places, w.Pointer)
+	}
+	if got := strings.Join(places, " "); got != "/a.yaml /b.yaml" || len(report.Faults) > 0 {
+		t.Errorf("warnings at %s: %v, faults %v", got, report.Warnings, report.Faults)
 	}
 }
 

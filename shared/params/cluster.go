@@ -37,6 +37,7 @@ func (o *object) cluster() *Cluster {
 func (o *object) clusterNode() Node {
 	n := Node{
 		AspectID:  text(o, keyAspectID, optional, grammar.ResourceName),
+		VduID:     text(o, keyVduID, optional, grammar.ResourceName),
 		SSHCPName: text(o, keySSHCP, required, grammar.ResourceName),
 		NICCPName: text(o, keyNICCP, optional, grammar.ResourceName),
 		Username:  text(o, keyUsername, optional, grammar.UserName),
@@ -59,8 +60,19 @@ func (o *object) masterNode() MasterNode {
 	if m.PodCIDR.Overlaps(m.ClusterCIDR) {
 		o.warnOverlap(m)
 	}
+	o.explainPodCIDR(m)
 	o.close()
 	return m
+}
+
+// explainPodCIDR warns if a body in the form of Tacker's v2 samples leaves out pod_cidr: their
+// scripts take 10.0.0.0/8, which holds cluster_cidr's default and often the nodes' network, so
+// the default is the user guide's for them too.
+func (o *object) explainPodCIDR(m MasterNode) {
+	if o != nil && m.VduID != "" && !o.has(keyPodCIDR) {
+		o.r.warn(o.at, "has no %s; taken as %s, the default with %s too. Tacker's v2 samples take 10.0.0.0/8, which overlaps %s %s",
+			keyPodCIDR, m.PodCIDR, keyVduID, keyClusterCIDR, defaultClusterCIDR)
+	}
 }
 
 func (o *object) warnOverlap(m MasterNode) {

@@ -68,20 +68,20 @@ func (o *object) checkHostNames(connections []RegistryConnection) {
 
 // role is what identifies the servers of one role.
 type role struct {
-	key    string
-	aspect string
-	cps    map[string]string // attribute to CP name
+	key         string
+	aspect, vdu string
+	cps         map[string]string // attribute to CP name
 }
 
-// checkRoles wants every server to have one role: no two roles may have the same
-// aspect, or the same CP unless they stand in different aspects.
+// checkRoles wants every server to have one role: two roles have different aspects or
+// different VDUs, or no aspect, VDU or CP in common.
 func (o *object) checkRoles(c *Cluster) {
 	roles := []role{
-		{keyMaster, c.Master.AspectID, map[string]string{keySSHCP: c.Master.SSHCPName, keyNICCP: c.Master.NICCPName}},
-		{keyWorker, c.Worker.AspectID, map[string]string{keySSHCP: c.Worker.SSHCPName, keyNICCP: c.Worker.NICCPName}},
+		{keyMaster, c.Master.AspectID, c.Master.VduID, map[string]string{keySSHCP: c.Master.SSHCPName, keyNICCP: c.Master.NICCPName}},
+		{keyWorker, c.Worker.AspectID, c.Worker.VduID, map[string]string{keySSHCP: c.Worker.SSHCPName, keyNICCP: c.Worker.NICCPName}},
 	}
 	if s := c.StorageServer; s != nil {
-		roles = append(roles, role{keyStorage, "", map[string]string{keySSHCP: s.SSHCPName, keyNICCP: s.NICCPName}})
+		roles = append(roles, role{keyStorage, "", s.VduID, map[string]string{keySSHCP: s.SSHCPName, keyNICCP: s.NICCPName}})
 	}
 	for i, later := range roles {
 		for _, earlier := range roles[:i] {
@@ -91,11 +91,15 @@ func (o *object) checkRoles(c *Cluster) {
 }
 
 func (o *object) compareRoles(earlier, later role) {
-	if later.aspect != "" && later.aspect == earlier.aspect {
-		o.r.fault(o.at.Key(later.key).Key(keyAspectID), "%q is the aspect of %s too; the servers of each role need an aspect of their own", later.aspect, earlier.key)
+	switch {
+	case differ(later.aspect, earlier.aspect), differ(later.vdu, earlier.vdu):
 		return
-	}
-	if later.aspect != "" && earlier.aspect != "" {
+	case later.aspect != "" && later.aspect == earlier.aspect:
+		o.r.fault(o.at.Key(later.key).Key(keyAspectID), "%q is the aspect of %s too; the servers of each role need an aspect of their own, or a VDU (%s)",
+			later.aspect, earlier.key, keyVduID)
+		return
+	case later.vdu != "" && later.vdu == earlier.vdu:
+		o.r.fault(o.at.Key(later.key).Key(keyVduID), "%q is the VDU of %s too; the servers of each role need a VDU of their own", later.vdu, earlier.key)
 		return
 	}
 	for _, name := range []string{keySSHCP, keyNICCP} {
@@ -108,3 +112,6 @@ func (o *object) compareRoles(earlier, later role) {
 		return
 	}
 }
+
+// differ says whether both are given, and are not the same.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }

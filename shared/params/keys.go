@@ -21,6 +21,7 @@ const (
 	keyImagePath       = "image_path"
 
 	keyAspectID = "aspect_id"
+	keyVduID    = "vdu_id"
 	keySSHCP    = "ssh_cp_name"
 	keyNICCP    = "nic_cp_name"
 	keyUsername = "username"

@@ -113,7 +113,7 @@ func (r *reading) persistentVolume(found manifestObject) PersistentVolume {
 		Name:    text(metadata, "name", required, grammar.ObjectName),
 		NFSPath: text(nfs, "path", required, nfsPath),
 		Object:  found.text,
-		advice:  advice(metadata, spec),
+		advice:  advice(found.node, spec),
 	}
 }
 
@@ -135,12 +135,12 @@ func nfsPath(s string) (string, error) {
 	return path.Clean(s), nil
 }
 
-// advice is what a PersistentVolume lacks by the API's own rules. Only a warning:
+// advice is what a PersistentVolume has or lacks by the API's own rules. Only a warning:
 // they are the API server's to enforce, and defaults may fill in.
-func advice(metadata, spec *object) []string {
-	var list []string
-	if metadata != nil && metadata.node.Get("namespace") != nil {
-		list = append(list, "has a metadata.namespace; a PersistentVolume is in none, leave it out")
+func advice(pv *jsontree.Node, spec *object) []string {
+	list := notApplied(pv)
+	if policy := member(pv, "spec", "persistentVolumeReclaimPolicy"); policy != nil {
+		list = append(list, reclaimed(policy.Text)...)
 	}
 	for _, name := range []string{"capacity", "accessModes"} {
 		if spec != nil && spec.node.Get(name) == nil {
@@ -160,9 +160,15 @@ func (c *fileCheck) manifest(data []byte) {
 		for _, a := range pv.advice {
 			c.warn("registers PersistentVolume %q, which %s", pv.Name, a)
 		}
+		if others := sharing(volumes, pv); others != "" {
+			c.warn(shared, pv.Name, pv.NFSPath, others)
+		}
 		c.checkExported(pv)
 	}
 }
+
+// shared is the warning about a volume on the directory of others.
+const shared = "registers PersistentVolume %q on the directory %s, as %s is: their claims see and overwrite the same files"
 
 // checkExported warns if nothing exports the path of a PersistentVolume.
 func (c *fileCheck) checkExported(pv PersistentVolume) {
@@ -182,32 +188,39 @@ func (c *fileCheck) checkExported(pv PersistentVolume) {
 		pv.Name, grammar.Show(pv.NFSPath), keyExportDir, keyStorage, listed(directories))
 }
 
-// Manifest is one manifest file and the names of its PersistentVolumes.
+// Manifest is one manifest file and its PersistentVolumes. Without their paths nothing is said
+// of directories.
 type Manifest struct {
-	Use   FileUse
-	Names []string
+	Use     FileUse
+	Volumes []PersistentVolume
 }
 
-// ManifestOf is a manifest of this content. One that cannot be read has no names: what is
+// ManifestOf is a manifest of this content. One that cannot be read has no volumes: what is
 // wrong with it is CheckFile's.
 func ManifestOf(use FileUse, content []byte) Manifest {
-	m := Manifest{Use: use}
 	volumes, _ := ReadManifest(content)
-	for _, pv := range volumes {
-		m.Names = append(m.Names, pv.Name)
-	}
-	return m
+	return Manifest{Use: use, Volumes: volumes}
 }
 
-// CheckManifests finds PersistentVolumes that two manifests both register.
+// CheckManifests finds PersistentVolumes that two manifests both register, and warns about
+// those on the directory of another manifest's.
 func CheckManifests(manifests []Manifest) Report {
 	r := &reading{}
 	names := newFirsts()
 	for i, m := range manifests {
-		for _, name := range m.Names {
-			if first, again := names.seen(name, i); again {
+		var others []PersistentVolume
+		for j, other := range manifests {
+			if j != i {
+				others = append(others, other.Volumes...)
+			}
+		}
+		for _, pv := range m.Volumes {
+			if first, again := names.seen(pv.Name, i); again {
 				r.fault(fault.At(m.Use.Pointer), "%s registers PersistentVolume %q, as %s does already; give each a name of its own",
-					m.Use.Path, name, manifests[first].Use.Path)
+					m.Use.Path, pv.Name, manifests[first].Use.Path)
+			}
+			if on := sharing(others, pv); on != "" && pv.NFSPath != "" {
+				r.warn(fault.At(m.Use.Pointer), "%s "+shared, m.Use.Path, pv.Name, pv.NFSPath, on)
 			}
 		}
 	}

@@ -74,6 +74,9 @@ type Node struct {
 	// AspectID is the name of the Heat group (scaling aspect) of the role's
 	// servers; empty means that its CPs stand in the top stack. 0..1. GUIDE: aspect_id.
 	AspectID string
+	// VduID is the VDU of the role's servers, the name of their OS::Nova::Server in the
+	// Heat template. 0..1, beyond the specifications: vdu_id, as Tacker's v2 samples have it.
+	VduID string
 	// SSHCPName is the CP (Heat port resource) of the role's servers. It
 	// identifies the role: no other role has it. 1. GUIDE: ssh_cp_name.
 	SSHCPName string
@@ -88,7 +91,8 @@ type Node struct {
 // MasterNode is the role of control plane nodes. GUIDE: master_node.
 type MasterNode struct {
 	Node
-	// PodCIDR is the network of the pods, masked. Default 192.168.0.0/16.
+	// PodCIDR is the network of the pods, masked. Default 192.168.0.0/16, also for a body in
+	// the form of Tacker's v2 samples, whose scripts take another; see explainPodCIDR.
 	// 0..1. GUIDE: pod_cidr.
 	PodCIDR netip.Prefix
 	// ClusterCIDR is the network of the services, masked. Default 10.96.0.0/12.
@@ -149,6 +153,8 @@ type Registry struct {
 	// SSHCPName is the CP (Heat port resource) of the registry's VM; it
 	// identifies the role. 1. REG: ssh_cp_name.
 	SSHCPName string
+	// VduID is as in Node. 0..1, beyond the specification: vdu_id.
+	VduID string
 	// Username is the login whose home directory holds the registry's data where it
 	// has no Volume. Default ubuntu. REG: ssh_username.
 	Username string

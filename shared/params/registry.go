@@ -8,6 +8,7 @@ import (
 func (o *object) registry() *Registry {
 	r := &Registry{
 		SSHCPName: text(o, keySSHCP, required, grammar.ResourceName),
+		VduID:     text(o, keyVduID, optional, grammar.ResourceName),
 		Username:  text(o, "ssh_username", optional, grammar.UserName),
 		Password:  o.secret("ssh_password"),
 		ImagePath: text(o, keyImagePath, optional, grammar.PackagePath),

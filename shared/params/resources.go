@@ -7,14 +7,22 @@ type ResourceUse struct {
 	Name string
 	// Pointer is where the request names it.
 	Pointer string
-	// Volume: it is a Cinder volume; else a connection point, which is a port or a
-	// floating IP.
-	Volume bool
-	// Group: it is the group of a scaling aspect.
-	Group bool
-	// Sign: servers have their role by this connection point or group, or by another sign.
+	Kind    ResourceKind
+	// Sign: servers have their role by this resource, or by another sign.
 	Sign bool
 }
+
+// ResourceKind is what a resource of the Heat templates makes.
+type ResourceKind int
+
+// The kinds that parameters name: a port or a floating IP, a Cinder volume, the group of a
+// scaling aspect, and the server of a VDU.
+const (
+	ConnectionPointResource ResourceKind = iota
+	VolumeResource
+	GroupResource
+	ServerResource
+)
 
 // Resources is every such place, in the order of the attributes' tables. at is the place of
 // additionalParams, as given to Parse. Names that validation refused are left out, so a
@@ -29,6 +37,7 @@ func Resources(p *Params, at fault.At) []ResourceUse {
 	}
 	if r := p.Registry; r != nil {
 		at := at.Key(keyRegistry)
+		uses.vdu(r.VduID, at)
 		uses.sign(r.SSHCPName, at.Key(keySSHCP))
 		if r.Volume != nil {
 			uses.volume(r.Volume.ResourceID, at.Key(keyResource))
@@ -50,20 +59,25 @@ func (u *resourceUses) sign(name string, at fault.At) {
 }
 
 func (u *resourceUses) volume(name string, at fault.At) {
-	u.add(ResourceUse{Name: name, Pointer: string(at), Volume: true})
+	u.add(ResourceUse{Name: name, Pointer: string(at), Kind: VolumeResource})
 }
 
-func (u *resourceUses) group(aspect string, at fault.At) {
-	u.add(ResourceUse{Name: aspect, Pointer: string(at.Key(keyAspectID)), Group: true, Sign: true})
+func (u *resourceUses) vdu(id string, at fault.At) {
+	u.add(ResourceUse{Name: id, Pointer: string(at.Key(keyVduID)), Kind: ServerResource, Sign: true})
+}
+
+func (u *resourceUses) node(n Node, at fault.At) {
+	u.add(ResourceUse{Name: n.AspectID, Pointer: string(at.Key(keyAspectID)), Kind: GroupResource, Sign: true})
+	u.vdu(n.VduID, at)
+	u.signs(n.SSHCPName, n.NICCPName, at)
 }
 
 func (u *resourceUses) cluster(c *Cluster, at fault.At) {
-	u.group(c.Master.AspectID, at.Key(keyMaster))
-	u.signs(c.Master.SSHCPName, c.Master.NICCPName, at.Key(keyMaster))
-	u.group(c.Worker.AspectID, at.Key(keyWorker))
-	u.signs(c.Worker.SSHCPName, c.Worker.NICCPName, at.Key(keyWorker))
+	u.node(c.Master.Node, at.Key(keyMaster))
+	u.node(c.Worker.Node, at.Key(keyWorker))
 	if s := c.StorageServer; s != nil {
 		at := at.Key(keyStorage)
+		u.vdu(s.VduID, at)
 		u.signs(s.SSHCPName, s.NICCPName, at)
 		for i, v := range s.Volumes {
 			u.volume(v.ResourceID, at.Key(keyVolumes).Index(i).Key(keyResource))

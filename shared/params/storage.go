@@ -13,6 +13,7 @@ func (o *object) storageServer() *StorageServer {
 	s := &StorageServer{
 		SSHCPName: text(o, keySSHCP, required, grammar.ResourceName),
 		NICCPName: text(o, keyNICCP, optional, grammar.ResourceName),
+		VduID:     text(o, keyVduID, optional, grammar.ResourceName),
 		Username:  text(o, keyUsername, optional, grammar.UserName),
 		Password:  o.secret(keyPassword),
 	}

@@ -13,6 +13,8 @@ type StorageServer struct {
 	// NICCPName is another CP of the VM, empty if it is not given. 0..1.
 	// Tacker's sample driver: nic_cp_name.
 	NICCPName string
+	// VduID is as in Node. 0..1, beyond the specification: vdu_id.
+	VduID string
 	// Username and Password are the VM's login, accepted and kept; no agent needs
 	// them. PV: username, password.
 	Username string

@@ -14,6 +14,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/pemtext"
 )
 
 // DefaultEndpoint is where the etcd of a master listens that kubeadm has made.
@@ -63,7 +64,8 @@ func (a *Access) Open() (*Client, error) {
 	}
 	pair, err := tls.X509KeyPair(certificate, key)
 	roots := x509.NewCertPool()
-	if err != nil || !roots.AppendCertsFromPEM(ca) { // the error may repeat the key
+	all, broken := pemtext.Normal(ca)
+	if err != nil || broken != nil || !roots.AppendCertsFromPEM(all) { // the error may repeat the key
 		return nil, unusable("%s, or %s with its key, cannot be used", caFile, certificateFile)
 	}
 	c := &Client{endpoint: a.Endpoint, http: &http.Client{Timeout: requestLimit, Transport: &http.Transport{

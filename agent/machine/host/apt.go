@@ -56,10 +56,7 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 		}
 	}
 	if staleLists(err) && time.Since(a.updated) > updateEvery {
-		if err = a.do(ctx, aptUpdateCommand(), proxy); err == nil {
-			a.updated = time.Now()
-			err = a.install(ctx, names, proxy)
-		}
+		err = a.updateAndInstall(ctx, names, proxy)
 	}
 	switch {
 	case err == nil:
@@ -69,6 +66,21 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	default:
 		return &UnavailableError{Package: strings.Join(names, ", "), Detail: said(err)}
 	}
+}
+
+// updateAndInstall installs also after a failed update: one source that does not answer fails
+// it, and the lists of the others are there. If the installation fails too, the message of the
+// update stands beside its own: the package may be that source's.
+func (a *apt) updateAndInstall(ctx context.Context, names []string, proxy Proxy) error {
+	failed := a.do(ctx, aptUpdateCommand(), proxy)
+	if failed == nil {
+		a.updated = time.Now()
+	}
+	err := a.install(ctx, names, proxy)
+	if err == nil || failed == nil {
+		return err
+	}
+	return errors.New(said(err) + "; before, apt-get update failed: " + said(failed))
 }
 
 // companions are packages that another one only recommends and that it is of no use without:

@@ -25,7 +25,9 @@ type apiServer struct {
 	*httptest.Server
 	mu      sync.Mutex
 	volumes map[string]object
-	made    int
+	// lastApplied is the body of the last apply, also of a dry run.
+	lastApplied object
+	made        int
 	// did has the requests that change something, such as "apply pv1"; asked has all.
 	did, asked []string
 	// before is called before each request, with its line: what else happens meanwhile.

@@ -17,6 +17,7 @@ func (s *apiServer) apply(w http.ResponseWriter, r *http.Request, name, request 
 		return
 	}
 	live := s.volumes[name]
+	s.lastApplied = given
 	after := merged(live, given)
 	switch at := metadata(given)["resourceVersion"]; {
 	case at != nil && (live == nil || at != metadata(live)["resourceVersion"]):

@@ -83,6 +83,9 @@ func (r *registration) observe(ctx context.Context, want volume, live *volume) (
 		if err = r.compare(ctx, want, live); !errors.Is(err, errChanged) {
 			if live != nil {
 				phase = live.phase()
+				if other := live.claim(); want.claim() != "" && other != "" && other != want.claim() {
+					phase += " (the manifest reserves it for claim " + want.claim() + ", and it is or was bound to " + other + ")"
+				}
 			}
 			return phase, err
 		}
@@ -111,7 +114,7 @@ func (r *registration) do(group, summary string, f func(context.Context) error) 
 // compare plans the actions that bring the volume to its desired state.
 func (r *registration) compare(ctx context.Context, want volume, live *volume) error {
 	if live != nil {
-		want = want.writtenAs(*live)
+		want = want.writtenAs(*live).claimedAs(*live)
 	}
 	switch {
 	case live == nil:
@@ -125,7 +128,7 @@ func (r *registration) compare(ctx context.Context, want volume, live *volume) e
 		return r.fields(ctx, want, *live)
 	case live.phase() == "" || live.phase() == "Pending":
 		return converge.Wait(api.ReasonSourceImmutable, "%s; expected %s; the agent recreates it when its phase is Available", live.points(), want.source())
-	case live.phase() != phaseAvailable || live.claim() != "":
+	case !live.replaceable(want):
 		return converge.Fail(api.ReasonSourceImmutable, "%s; expected %s: %s", live.points(), want.source(), live.remedy())
 	}
 	r.do(want.GetName(), fmt.Sprintf("recreate PersistentVolume %s: from %s to %s", want.GetName(), live.source(), want.source()), func(ctx context.Context) error {

@@ -64,18 +64,78 @@ func TestAFieldThatOthersChangedIsPutBack(t *testing.T) {
 }
 
 // A manifest out of `kubectl get -o yaml` has what is not the manifest's to say.
-func TestClaimAndStatusOfAManifestAreLeftOut(t *testing.T) {
+func TestWhatAManifestDoesNotDecideIsLeftOut(t *testing.T) {
 	r := master(t)
-	text := strings.Replace(manifest("pv1", server), `"spec": {`, `"status": {"phase": "Bound"}, "spec": {"claimRef": {"namespace": "a", "name": "b"},`, 1)
+	text := strings.Replace(manifest("pv1", server), `"spec": {`, `"status": {"phase": "Bound"}, "spec": {"claimRef": {"kind": "PersistentVolumeClaim", "namespace": "a", "name": "b", "uid": "7", "resourceVersion": "9"},`, 1)
 	r.add(strings.Replace(text, `"name"`, `"uid": "x", "resourceVersion": "99", "finalizers": ["a/b"], "annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}, "name"`, 1))
 	r.expect("True Registered", "pv1 Available")
 	v := r.is("pv1")
-	if spec(v)["claimRef"] != nil || metadata(v)["annotations"] != nil || metadata(v)["uid"] == "x" || len(metadata(v)["finalizers"].([]any)) != 1 {
+	if diff := cmp.Diff(object{"kind": "PersistentVolumeClaim", "namespace": "a", "name": "b"}, spec(v)["claimRef"]); diff != "" {
+		t.Errorf("the claim (-want +got):\n%s", diff)
+	}
+	if metadata(v)["annotations"] != nil || metadata(v)["uid"] == "x" || len(metadata(v)["finalizers"].([]any)) != 1 {
 		t.Errorf("applied %v", v)
 	}
 	r.did("apply pv1")
 	r.expect("True Registered")
 	r.did()
+}
+
+// reserved is a manifest that reserves its volume for a claim.
+func reserved(name, server, claim string) string {
+	return strings.Replace(manifest(name, server), `"spec": {`, `"spec": {"claimRef": {"namespace": "a", "name": "`+claim+`"},`, 1)
+}
+
+func TestTheClaimOfABoundVolumeStays(t *testing.T) {
+	r := master(t)
+	r.add(reserved("pv1", server, "mine"))
+	r.expect("True Registered", "pv1 Available")
+	r.api.bind("pv1", "a", "mine")
+	r.expect("True Registered", "pv1 Bound")
+	r.did("apply pv1")
+	r.api.change("pv1", func(v object) {
+		spec(v)["claimRef"] = object{"namespace": "a", "name": "another", "uid": "7"}
+		metadata(v)["labels"].(object)["tier"] = "junk"
+	})
+	r.expect("True Registered", "pv1 Bound (the manifest reserves it for claim a/mine, and it is or was bound to a/another)")
+	r.did("apply pv1")
+	if diff := cmp.Diff(object{"namespace": "a", "name": "another", "uid": "7"}, spec(r.is("pv1"))["claimRef"]); diff != "" {
+		t.Errorf("the claim (-want +got):\n%s", diff)
+	}
+}
+
+// A claim that an earlier manifest gave is removed by an apply without it, unless it is bound.
+func TestAManifestWithoutTheClaimOfBeforeUnbindsNothing(t *testing.T) {
+	for phase, want := range map[string]string{"Bound": "uid", "Released": "uid", "Available": ""} {
+		r := master(t)
+		r.add(reserved("pv1", server, "mine"))
+		r.expect("True Registered", "pv1 Available")
+		r.api.change("pv1", func(v object) {
+			metadata(v)["managedFields"] = []any{object{"manager": "nodehitch", "operation": "Apply", "fieldsV1": object{"f:spec": object{"f:claimRef": object{"f:name": object{}}}}}}
+			v["status"] = object{"phase": phase}
+			if want != "" {
+				spec(v)["claimRef"].(object)["uid"] = want
+			}
+		})
+		r.manifests(strings.Replace(manifest("pv1", server), `"tier": "data"`, `"tier": "other"`, 1))
+		r.expect("True Registered", "pv1 "+phase)
+		applied := r.api.lastApplied["spec"].(object)["claimRef"]
+		if got, _ := applied.(object); want == "" && applied != nil || want != "" && (got["uid"] != want || got["name"] != "mine") {
+			t.Errorf("to a volume that is %s the agent applies the claim %v", phase, applied)
+		}
+	}
+}
+
+func TestAVolumeThatItsManifestReservesIsRecreated(t *testing.T) {
+	r := master(t)
+	r.add(reserved("pv1", "10.10.0.9", "mine"))
+	r.expect("True Registered", "pv1 Available")
+	r.manifests(reserved("pv1", server, "mine"))
+	r.expect("True Registered", "pv1 Available")
+	r.did("apply pv1", "delete pv1", "apply pv1")
+	if claim := spec(r.is("pv1"))["claimRef"]; claim == nil {
+		t.Error("the reservation is gone")
+	}
 }
 
 func TestAVolumeOfOthersIsNotTouched(t *testing.T) {

@@ -32,7 +32,7 @@ func (r *registration) sweep(strays []volume) error {
 		case v.bound():
 			kept = append(kept, converge.Wait(api.ReasonInUse,
 				"PersistentVolume %s is no longer among the manifests and is bound to %s; the agent deletes it when the claim is gone", v.GetName(), v.claim()))
-		case v.claim() != "" && !v.freed():
+		case v.claim() != "" && !v.freed() && !v.reservedByUs():
 			kept = append(kept, converge.Wait(api.ReasonInUse,
 				"PersistentVolume %s is no longer among the manifests and is reserved for %s; the agent deletes it when its spec.claimRef is removed", v.GetName(), v.claim()))
 		default:

@@ -1,25 +1,26 @@
 package persistentvolume
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params"
 )
 
 // The label of volumes that nodehitch created.
 const (
-	ownerLabel = "app.kubernetes.io/managed-by"
-	owner      = "nodehitch"
+	ownerLabel = params.OwnerLabel
+	owner      = params.Owner
 )
-
-// boundByController is the binder's annotation, which `kubectl get -o yaml` copies into
-// manifests.
-const boundByController = "pv.kubernetes.io/bound-by-controller"
 
 // The phases that matter. Released and Failed mean that the volume's claim is gone.
 const (
@@ -32,14 +33,9 @@ const (
 // volume is a PersistentVolume, existing or desired.
 type volume struct{ *unstructured.Unstructured }
 
-// notOurs are the members of metadata that belong to the cluster or to others.
-var notOurs = []string{
-	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
-	"managedFields", "selfLink", "finalizers", "ownerReferences", "generateName", "namespace",
-}
-
-// wanted turns a manifest into the form to apply, with our label. It removes what others
-// own: claim and status. All else stays; errors in it are reported by the API server.
+// wanted turns a manifest into the form to apply, with our label and without what others
+// decide. All else stays, also the claim that the manifest reserves the volume for; errors in
+// it are reported by the API server.
 func wanted(manifest json.RawMessage) (volume, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(manifest); err != nil {
@@ -49,17 +45,8 @@ func wanted(manifest json.RawMessage) (volume, error) {
 	if v.GetName() == "" || v.source() == (source{}) {
 		return volume{}, errors.New("has no metadata.name or no spec.nfs")
 	}
-	unstructured.RemoveNestedField(u.Object, "status")
-	unstructured.RemoveNestedField(u.Object, "spec", "claimRef")
+	params.RemoveUnapplied(u.Object)
 	metadata, _ := u.Object["metadata"].(map[string]any)
-	for _, name := range notOurs {
-		delete(metadata, name)
-	}
-	if annotations, ok := metadata["annotations"].(map[string]any); ok {
-		if delete(annotations, boundByController); len(annotations) == 0 {
-			delete(metadata, "annotations")
-		}
-	}
 	if metadata["labels"] == nil {
 		metadata["labels"] = map[string]any{}
 	}
@@ -86,6 +73,33 @@ func (v volume) claim() string {
 		return ""
 	}
 	return v.text("spec", "claimRef", "namespace") + "/" + name
+}
+
+// replaceable reports whether a volume that points elsewhere may be recreated: no claim has it,
+// and it is reserved for none but that of the manifest, for which it will be reserved again.
+func (v volume) replaceable(want volume) bool {
+	return v.phase() == phaseAvailable && !v.bound() && (v.claim() == "" || v.claim() == want.claim())
+}
+
+// claimedAs returns the volume with the whole claim of the live one once that has or had a
+// claim: what the cluster has bound is not changed, neither to what the manifest reserves it
+// for nor, if the manifest has no claim any more, to nothing. API servers before 1.22 replace
+// spec.claimRef as one value, so the claim's uid must be in it too.
+func (v volume) claimedAs(live volume) volume {
+	claim, found, _ := unstructured.NestedMap(live.Object, "spec", "claimRef") // a copy
+	if !found || !live.bound() && !live.freed() || v.claim() == "" && !live.reservedByUs() {
+		return v
+	}
+	same := volume{v.DeepCopy()}
+	_ = unstructured.SetNestedMap(same.Object, claim, "spec", "claimRef") // spec is an object, or there is no source
+	return same
+}
+
+// reservedByUs reports whether the claim is one that a manifest has given.
+func (v volume) reservedByUs() bool {
+	return slices.ContainsFunc(v.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == kubeapi.FieldManager && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.Raw, []byte(`"f:claimRef"`))
+	})
 }
 
 // freed reports whether the volume's claim is gone.

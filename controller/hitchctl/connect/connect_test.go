@@ -1,6 +1,7 @@
 package connect_test
 
 import (
+	"bytes"
 	"encoding/pem"
 	"errors"
 	"os"
@@ -273,6 +274,10 @@ func TestTheRootIsTakenOutOfAFile(t *testing.T) {
 	}{
 		"a certificate":             {ca.PEM(), false, ""},
 		"a key, then a certificate": {append(slices.Clone(key), ca.PEM()...), true, ""},
+		"joined to a key":           {append(bytes.TrimSpace(key), ca.PEM()...), true, ""},
+		"a byte order mark":         {append([]byte("\ufeff"), ca.PEM()...), false, ""},
+		"two that are joined":       {append(bytes.TrimSpace(ca.PEM()), ca.PEM()...), false, "expected the root alone"},
+		"one that is cut off":       {append([]byte("-----BEGIN CERTIFICATE-----\nYQ==\n"), ca.PEM()...), false, "number 1 in line 1, that is damaged"},
 		"a key alone":               {key, true, "found PRIVATE KEY, expected CERTIFICATE; `hitchctl token create"},
 		"a text":                    {[]byte("hello"), false, "found no PEM block"},
 		"two certificates":          {append(ca.PEM(), ca.PEM()...), false, "expected the root alone"},

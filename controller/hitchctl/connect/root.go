@@ -5,13 +5,19 @@ import (
 	"encoding/pem"
 	"fmt"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/pemtext"
 )
 
 // root is the certificate in what was given as the controller's root. The controller's own
 // file, pki/root.pem, has its private key before it: withKey says so.
 func root(given []byte) (certificate []byte, withKey bool, err error) {
 	var found []string
-	for block, rest := pem.Decode(given); block != nil; block, rest = pem.Decode(rest) {
+	blocks, err := pemtext.Blocks(given)
+	if err != nil {
+		return nil, false, fmt.Errorf("root certificate: %w", err)
+	}
+	for _, block := range blocks {
 		found = append(found, block.Type)
 		if block.Type == "CERTIFICATE" {
 			certificate = append(certificate, pem.EncodeToMemory(block)...)

@@ -52,7 +52,7 @@ type templates struct {
 	foreign string
 }
 
-// CheckTemplates compares the volumes, connection points and groups that the parameters name
+// CheckTemplates compares the volumes, connection points, groups and servers that the parameters name
 // with the package's Heat templates, if it has any: those of the request's flavour, or all.
 // The error is of reading, never about content.
 func (r *Request) CheckTemplates(p *Package) error {
@@ -63,11 +63,13 @@ func (r *Request) CheckTemplates(p *Package) error {
 	r.templates = found
 	for _, use := range params.Resources(r.Params, fault.Root.Key("additionalParams")) {
 		kind, names := "connection point (OS::Neutron::Port, OS::Neutron::FloatingIP)", found.points
-		switch {
-		case use.Volume:
+		switch use.Kind {
+		case params.VolumeResource:
 			kind, names = "volume (OS::Cinder::Volume)", found.volumes
-		case use.Group:
+		case params.GroupResource:
 			kind, names = "group (OS::Heat::AutoScalingGroup)", found.groups
+		case params.ServerResource:
+			kind, names = "server (OS::Nova::Server)", found.servers
 		}
 		if slices.Contains(names, use.Name) {
 			continue

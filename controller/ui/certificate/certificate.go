@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/nodehitch/nodehitch/shared/pemtext"
 )
 
 // Options is where the certificate is. All are required.
@@ -99,7 +101,7 @@ func (c *Certificate) states() (states [2]state, err error) {
 }
 
 func (c *Certificate) load() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(c.o.File, c.o.Key)
+	pair, err := pemtext.LoadKeyPair(c.o.File, c.o.Key)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, fmt.Errorf("the certificate for browsers (uiCertificate): %w; let the controller's group read it", err)

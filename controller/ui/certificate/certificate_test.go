@@ -94,6 +94,22 @@ func TestTheNameChoosesTheCertificate(t *testing.T) {
 	}
 }
 
+// Files that were joined without a line break, as `cat` joins them: browsers need each
+// certificate of the chain.
+func TestAChainThatIsJoinedIsServedWhole(t *testing.T) {
+	w := newWorld(t)
+	mine := w.issue(name)
+	chain := testca.Encode(mine.Certificate[0])
+	for _, above := range []string{"an intermediate", "another one"} {
+		chain = append(bytes.TrimSpace(chain), testca.Root(t, above).PEM()...)
+	}
+	w.put(w.o.File, append([]byte("\ufeff"), chain...))
+	w.putKey(mine)
+	if got := w.open().For(&tls.ClientHelloInfo{ServerName: name}); len(got.Certificate) != 3 {
+		t.Errorf("a browser gets %d certificates, want 3", len(got.Certificate))
+	}
+}
+
 func TestARenewedCertificateIsTakenOnceItIsWhole(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.issue(name), w.issue(name)
