@@ -103,6 +103,9 @@ func (s *Handler) GetClusterAccess(ctx context.Context, r GetClusterAccessReques
 // PostOperation starts one phase of an operation, or joins it.
 func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObject) (PostOperationResponseObject, error) {
 	id := canonical(r.VnfInstanceID)
+	if err := useKeyOfHeader(r.Params.IdempotencyKey, r.Body); err != nil {
+		return nil, err
+	}
 	operation, err := s.Operations.PostOperation(ctx, id, *r.Body)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,9 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -25,9 +27,12 @@ func checkParameters(op operation) check {
 			}
 		}
 		for name := range c.QueryParams() {
-			if !op.knows(name) {
+			if !op.has("query", name) {
 				wrong = append(wrong, fmt.Sprintf("query parameter %.40q is not known here", name))
 			}
+		}
+		if name := idempotencyKeyHeader; c.Request().Method == http.MethodPost && len(c.Request().Header.Values(name)) > 0 && !op.has("header", name) {
+			wrong = append(wrong, fmt.Sprintf("header parameter %s is honoured by POST of operations alone; leave it out here, and look whether a lost request was done before you repeat it", name))
 		}
 		if len(wrong) > 0 {
 			return wire.NewProblem(wire.ProblemInvalid, strings.Join(wrong, "; "))
@@ -36,13 +41,8 @@ func checkParameters(op operation) check {
 	}
 }
 
-func (o operation) knows(query string) bool {
-	for _, p := range o.params {
-		if p.in == "query" && p.name == query {
-			return true
-		}
-	}
-	return false
+func (o operation) has(in, name string) bool {
+	return slices.ContainsFunc(o.params, func(p parameter) bool { return p.in == in && p.name == name })
 }
 
 func (p parameter) value(c echo.Context) (text string, given bool) {

@@ -134,7 +134,7 @@ type ServerInterface interface {
 	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID, params ListInstanceOperationsParams) error
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
-	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, params PostOperationParams) error
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params GetOperationParams) error
@@ -1236,8 +1236,28 @@ func (w *ServerInterfaceWrapper) PostOperation(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PostOperationParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Idempotency-Key, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Idempotency-Key: %s", err))
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PostOperation(ctx, vnfInstanceID)
+	err = w.Handler.PostOperation(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -3606,6 +3626,7 @@ func (response ListInstanceOperationsdefaultApplicationProblemPlusJSONResponse) 
 
 type PostOperationRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        PostOperationParams
 	Body          *PostOperationJSONRequestBody
 }
 
@@ -5258,10 +5279,11 @@ func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID 
 }
 
 // PostOperation operation middleware
-func (sh *strictHandler) PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, params PostOperationParams) error {
 	var request PostOperationRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	var body PostOperationJSONRequestBody
 	var err error

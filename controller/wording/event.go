@@ -11,13 +11,18 @@ import (
 func OfEvent(e api.Event) Tone {
 	switch e.Type {
 	case api.HappenedConditionChanged:
-		if e.To != "" {
-			return OfCondition(api.ConditionStatus(e.To))
+		switch {
+		case e.To == "":
+		case e.To == string(api.ConditionTrue):
+			return Good
+		case e.To == string(api.ConditionFalse) && e.Reason != api.ReasonConverging && (e.From == string(api.ConditionTrue) || !onTheWay(e.Reason)):
+			return Bad
+		default:
+			return Waiting
 		}
 	case api.HappenedOperationEnded, api.HappenedOperationCancelled:
 		return OfOperation(api.OperationState(e.To))
-	case api.HappenedRevoked, api.HappenedFormatInterrupted, api.HappenedInstanceDeleted, api.HappenedNodeLost, api.HappenedNodesLost,
-		api.HappenedTokenRevoked, api.HappenedRolloutStopped, api.HappenedStateRestored:
+	case api.HappenedFormatInterrupted, api.HappenedNodeLost, api.HappenedNodesLost, api.HappenedRolloutStopped, api.HappenedStateRestored:
 		return Bad
 	case api.HappenedNodeBack, api.HappenedNodesBack, api.HappenedRolloutCompleted:
 		return Good

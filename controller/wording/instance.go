@@ -43,7 +43,7 @@ const NoNodes = "none; a topology names them (`hitchctl apply --topology`, or an
 // OfStack is the tone of Heat's stack_status.
 func OfStack(status string) Tone {
 	switch {
-	case strings.HasSuffix(status, "_FAILED"), strings.HasPrefix(status, "ROLLBACK_"), strings.HasPrefix(status, "DELETE_"):
+	case strings.HasSuffix(status, "_FAILED"), strings.HasPrefix(status, "ROLLBACK_"), status == "DELETE_COMPLETE":
 		return Bad
 	case strings.HasSuffix(status, "_COMPLETE"):
 		return Good

@@ -14,8 +14,10 @@ func OfNode(s api.NodeState) Tone {
 	switch s {
 	case api.NodeEnrolled:
 		return Good
-	case api.NodeLost, api.NodeRevoked:
+	case api.NodeLost:
 		return Bad
+	case api.NodeRevoked:
+		return Plain // as each heal and scale-in does
 	}
 	return Waiting
 }

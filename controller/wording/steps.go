@@ -24,7 +24,7 @@ type Step struct {
 func Steps(n api.Node) []Step {
 	enrolled := Step{Name: StepEnrolled, Done: hasIdentity(n)}
 	if !enrolled.Done {
-		enrolled.Text, enrolled.Bad = string(n.State), n.State == api.NodeRevoked
+		enrolled.Text = string(n.State)
 	}
 	list := []Step{enrolled}
 	for _, c := range PresentConditions(n) {
@@ -35,7 +35,7 @@ func Steps(n api.Node) []Step {
 		if a := n.Status.Activity; a != nil && a.Condition == c.Type {
 			s.Since = a.StartedAt
 		}
-		s.Bad = c.Status == api.ConditionFalse && s.Since.IsZero() && c.Reason != api.ReasonConverging && c.Reason != api.ReasonNotMounted
+		s.Bad = OfCondition(n, c) == Bad
 		list = append(list, s)
 	}
 	return append(list, Step{Name: api.ConditionReady, Done: n.Ready})

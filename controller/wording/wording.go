@@ -106,14 +106,6 @@ func Truth(yes bool) string {
 	return "False"
 }
 
-// OfTruth is the tone of what should be true.
-func OfTruth(yes bool) Tone {
-	if yes {
-		return Good
-	}
-	return Bad
-}
-
 // Problem is the title of a problem, and its name, which the documentation explains.
 func Problem(p api.Problem) string {
 	return p.Title + " (" + strings.TrimPrefix(p.Type, api.ProblemPrefix) + ")"
@@ -127,12 +119,49 @@ func ReasonAndMessage(reason api.Reason, message string) string {
 	return reason + ": " + message
 }
 
-// OfCondition is the tone of a condition's status.
-func OfCondition(status api.ConditionStatus) Tone {
-	switch status {
-	case api.ConditionTrue:
+// OfCondition is the tone of a condition of a node. One that is False is bad news, unless the
+// node is still on its way to its role, or at work on it.
+func OfCondition(n api.Node, c api.Condition) Tone {
+	switch {
+	case c.Status == api.ConditionTrue:
 		return Good
-	case api.ConditionFalse:
+	case c.Status == api.ConditionFalse && !atWork(n, c) && (applied(n) || !onTheWay(c.Reason)):
+		return Bad
+	}
+	return Waiting
+}
+
+// onTheWay reports whether a machine passes a reason while it comes to its role, and nobody has to
+// act.
+func onTheWay(r api.Reason) bool {
+	switch r {
+	case api.ReasonNotReady, api.ReasonNotReported, api.ReasonNotEnrolled, api.ReasonConverging, api.ReasonNotMounted,
+		api.ReasonWaitingForDevice, api.ReasonWaitingForController, api.ReasonWaitingForExports, api.ReasonPackageManagerBusy,
+		api.ReasonEngineNotRunning, api.ReasonClusterNotInstalled, api.ReasonNotJoined, api.ReasonNodeNotReady:
+		return true
+	}
+	return false
+}
+
+// atWork reports whether the agent works on a condition.
+func atWork(n api.Node, c api.Condition) bool {
+	return c.Reason == api.ReasonConverging || n.Status != nil && n.Status.Activity != nil && n.Status.Activity.Condition == c.Type
+}
+
+// applied reports whether the node has had the role of its present configuration.
+func applied(n api.Node) bool {
+	return n.Status != nil && n.Status.AppliedGeneration == n.Generation && n.Status.AppliedDigest == n.Digest
+}
+
+// OfReady is the tone of whether a node is Ready. One that is not waits, unless it is lost or one of
+// its conditions is bad news. One whose identity was revoked is expected to be nothing any more.
+func OfReady(n api.Node) Tone {
+	switch {
+	case n.Ready:
+		return Good
+	case n.State == api.NodeRevoked:
+		return Plain
+	case n.State == api.NodeLost, slices.ContainsFunc(Steps(n), func(s Step) bool { return s.Bad }):
 		return Bad
 	}
 	return Waiting

@@ -60,7 +60,7 @@ func (w *work) operate(key string, o api.OperationRequest, over []string, want a
 				return nil
 			}
 		}
-		op, err := client.Read[api.Operation](w.c.API.PostOperation(w.t.Context(), instance, o))
+		op, err := client.Read[api.Operation](w.c.API.PostOperation(w.t.Context(), instance, nil, o))
 		if err == nil {
 			acknowledged = op
 		}

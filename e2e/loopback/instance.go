@@ -57,7 +57,7 @@ func StorageTopology(server, volume string, sizeBytes int64) *api.Topology {
 func (c *Controller) Operate(instance string, o api.OperationRequest) int64 {
 	c.t.Helper()
 	o.Partial = true
-	op, err := client.Read[api.Operation](c.API.PostOperation(c.t.Context(), instance, o))
+	op, err := client.Read[api.Operation](c.API.PostOperation(c.t.Context(), instance, nil, o))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -260,7 +260,7 @@ func cloud(t *testing.T, p *prometheus, m *made) {
 	fake.Put(openstacktest.Stack{ID: stack, Name: "vnf", Status: "CREATE_COMPLETE"})
 	s.Put(instance, nil)
 	observe := func() error { // an END has to see the stack
-		_, err := client.Read[api.Operation](s.API.PostOperation(t.Context(), instance,
+		_, err := client.Read[api.Operation](s.API.PostOperation(t.Context(), instance, nil,
 			api.OperationRequest{Operation: api.Instantiate, StackID: stack, Partial: true}))
 		return err
 	}

@@ -353,7 +353,7 @@ func (s *server) noRegistryImage(*results.Case) {
 }
 
 func (s *server) scaleRefused(*results.Case) {
-	_, err := client.Read[api.Operation](s.api.PostOperation(s.t.Context(), s.id,
+	_, err := client.Read[api.Operation](s.api.PostOperation(s.t.Context(), s.id, nil,
 		api.OperationRequest{Operation: api.Scale, Type: api.ScaleOut, AspectID: "registry", NumberOfSteps: 1, Partial: true, Topology: &s.topology}))
 	var problem *api.Problem
 	if !errors.As(err, &problem) || !strings.Contains(fmt.Sprint(problem.Detail, problem.InvalidParams), "registry") {

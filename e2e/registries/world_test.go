@@ -150,7 +150,7 @@ func (v *vnf) tryPut() error {
 func (v *vnf) operate(o api.OperationRequest) *api.Operation {
 	v.t.Helper()
 	o.Partial, o.Topology = true, &v.topology
-	op, err := client.Read[api.Operation](v.api.PostOperation(v.t.Context(), v.id, o))
+	op, err := client.Read[api.Operation](v.api.PostOperation(v.t.Context(), v.id, nil, o))
 	if err != nil {
 		v.t.Fatal(err)
 	}

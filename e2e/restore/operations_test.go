@@ -14,7 +14,7 @@ import (
 
 func (w *world) post(r api.OperationRequest) (*api.Operation, error) {
 	r.Partial = true
-	return client.Read[api.Operation](w.API.PostOperation(w.t.Context(), instance, r))
+	return client.Read[api.Operation](w.API.PostOperation(w.t.Context(), instance, nil, r))
 }
 
 // instantiated is the instance with its storage server Ready, by this key.

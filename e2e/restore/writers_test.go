@@ -167,7 +167,7 @@ func (w *world) steps(one *life, short bool) []step {
 	}
 	m := &machine{w: w, Machine: w.Machine(one.server)}
 	return append(steps, step{func() error {
-		return client.Done(w.API.PostOperation(ctx, one.id, api.OperationRequest{Operation: api.Instantiate, Partial: true, IdempotencyKey: one.id,
+		return client.Done(w.API.PostOperation(ctx, one.id, nil, api.OperationRequest{Operation: api.Instantiate, Partial: true, IdempotencyKey: one.id,
 			Topology: loopback.StorageTopology(one.server, one.volume, size)}))
 	}, `"state":"PROCESSING"`}, step{func() error {
 		token, err := client.Read[api.JoinToken](w.API.GetJoinToken(ctx, one.id))

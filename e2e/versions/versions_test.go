@@ -101,7 +101,7 @@ func (w *world) operationWaits(next build) {
 		w.t = t
 		defer func() { w.t = outer }()
 		r := results.Begin(t, suite, "operation", "an END that asks for a section that an agent does not understand waits with AgentTooOld until the agent is upgraded")
-		op, err := client.Read[api.Operation](w.api.PostOperation(t.Context(), w.registry.id, api.OperationRequest{
+		op, err := client.Read[api.Operation](w.api.PostOperation(t.Context(), w.registry.id, nil, api.OperationRequest{
 			Operation: api.Instantiate, Phase: api.PhaseEnd, Topology: &w.registry.topology, DeadlineSeconds: int((2 * time.Hour).Seconds())}))
 		if err != nil {
 			t.Fatal(err)

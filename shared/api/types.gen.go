@@ -2151,6 +2151,13 @@ type ListInstanceOperationsParams struct {
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 }
 
+// PostOperationParams defines parameters for PostOperation.
+type PostOperationParams struct {
+	// IdempotencyKey The same as idempotencyKey of the body: 1 to 128 printable ASCII characters, bare or in double quotes, which do not
+	// belong to the key. If both are given and differ, the request is refused (400).
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // GetOperationParams defines parameters for GetOperation.
 type GetOperationParams struct {
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)

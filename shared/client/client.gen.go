@@ -416,7 +416,7 @@ type ClientInterface interface {
 
 	// PostOperationWithBody Start one phase of an LCM operation
 	//
-	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
+	// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
@@ -426,11 +426,11 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PostOperationWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostOperation Start one phase of an LCM operation
 	//
-	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
+	// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
@@ -440,7 +440,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
-	PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	//
@@ -1280,7 +1280,7 @@ func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfIn
 
 // PostOperationWithBody Start one phase of an LCM operation
 //
-// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
+// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
@@ -1290,8 +1290,8 @@ func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfIn
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
-func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostOperationRequestWithBody(c.Server, vnfInstanceID, contentType, body)
+func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostOperationRequestWithBody(c.Server, vnfInstanceID, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1304,7 +1304,7 @@ func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfIns
 
 // PostOperation Start one phase of an LCM operation
 //
-// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
+// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
@@ -1314,8 +1314,8 @@ func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfIns
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
-func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostOperationRequest(c.Server, vnfInstanceID, body)
+func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostOperationRequest(c.Server, vnfInstanceID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3572,18 +3572,18 @@ func NewListInstanceOperationsRequest(server string, vnfInstanceID VnfInstanceID
 }
 
 // NewPostOperationRequest calls the generic PostOperation builder with application/json body
-func NewPostOperationRequest(server string, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody) (*http.Request, error) {
+func NewPostOperationRequest(server string, vnfInstanceID VnfInstanceID, params *PostOperationParams, body PostOperationJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPostOperationRequestWithBody(server, vnfInstanceID, "application/json", bodyReader)
+	return NewPostOperationRequestWithBody(server, vnfInstanceID, params, "application/json", bodyReader)
 }
 
 // NewPostOperationRequestWithBody constructs an http.Request for the PostOperation method, with any body, and a specified content type
-func NewPostOperationRequestWithBody(server string, vnfInstanceID VnfInstanceID, contentType string, body io.Reader) (*http.Request, error) {
+func NewPostOperationRequestWithBody(server string, vnfInstanceID VnfInstanceID, params *PostOperationParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3614,6 +3614,21 @@ func NewPostOperationRequestWithBody(server string, vnfInstanceID VnfInstanceID,
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -4431,7 +4446,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostOperationWithBodyWithResponse Start one phase of an LCM operation
 	//
-	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
+	// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
@@ -4441,11 +4456,11 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
+	PostOperationWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
 
 	// PostOperationWithResponse Start one phase of an LCM operation
 	//
-	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
+	// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
@@ -4455,7 +4470,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
+	PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
 
 	// GetOperationWithResponse One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	//
@@ -7793,7 +7808,7 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 
 // PostOperationWithBodyWithResponse Start one phase of an LCM operation
 //
-// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
+// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
@@ -7803,8 +7818,8 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
-func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
-	rsp, err := c.PostOperationWithBody(ctx, vnfInstanceID, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
+	rsp, err := c.PostOperationWithBody(ctx, vnfInstanceID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7813,7 +7828,7 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 
 // PostOperationWithResponse Start one phase of an LCM operation
 //
-// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
+// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
@@ -7823,8 +7838,8 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
-func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
-	rsp, err := c.PostOperation(ctx, vnfInstanceID, body, reqEditors...)
+func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
+	rsp, err := c.PostOperation(ctx, vnfInstanceID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

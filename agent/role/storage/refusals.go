@@ -30,7 +30,7 @@ func (f *formatter) refused(r *record, found string) error {
 	keep := "copy what you need of it elsewhere, then"
 	switch {
 	case f.found.adoptable != "":
-		keep = "keep it with `hitchctl volume adopt " + f.v.VolumeID + " --filesystem-uuid " + f.found.adoptable + "`, or"
+		keep = "keep it with `" + api.AdoptCommand(f.v.VolumeID, f.found.adoptable) + "`, or"
 	case f.found.repair != "":
 		keep = "repair it on the server with `" + f.found.repair + "`, or"
 	}

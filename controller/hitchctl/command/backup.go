@@ -71,6 +71,9 @@ func (a *app) takeBackup(ctx context.Context, c *client.Controller, path string)
 // writeWhole makes a file that appears when write has written all of it. It replaces another
 // one, and only its owner can read it, unless write changes that.
 func writeWhole(path string, write func(*os.File) error) (err error) {
+	if path, err = durable.Destination(path); err != nil {
+		return err
+	}
 	partial, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.partial") // 0600
 	if err != nil {
 		return fmt.Errorf("no file can be made in %s: %w", screen.Clean(filepath.Dir(path)), errors.Unwrap(err))

@@ -106,7 +106,7 @@ func postWhenDone(again func(context.Context) (*api.Operation, time.Duration, er
 // attempt posts once, and says how long the controller wants another one to wait.
 func attempt(ctx context.Context, c *client.Controller, id string, body api.OperationRequest) (*api.Operation, time.Duration, error) {
 	pause := heatPause
-	resp, err := c.PostOperation(ctx, id, body) //nolint:bodyclose // client.Read closes it
+	resp, err := c.PostOperation(ctx, id, nil, body) //nolint:bodyclose // client.Read closes it
 	if err == nil {
 		if seconds, wrong := strconv.Atoi(resp.Header.Get("Retry-After")); wrong == nil && seconds > 0 {
 			pause = time.Duration(seconds) * time.Second

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -162,8 +161,9 @@ func (a *app) secretFile(path string, text []byte, what string) error {
 // writePrivate writes a file that holds a secret: for its owner alone, whole or
 // not at all.
 func writePrivate(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	path, err := durable.Destination(path)
+	if err != nil {
+		return err
 	}
 	return durable.Write(path, text, 0o600)
 }

@@ -181,5 +181,9 @@ func (f *File) Save() error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("writing %s: %w", f.path, err)
 	}
-	return durable.Write(f.path, text, 0o600)
+	path, err := durable.Destination(f.path)
+	if err != nil {
+		return err
+	}
+	return durable.Write(path, text, 0o600)
 }

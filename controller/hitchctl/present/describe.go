@@ -22,7 +22,7 @@ func Node(s *screen.Screen, n api.Node, events []api.Event, now time.Time) []str
 	if n.Unconfirmed {
 		p.field("Unconfirmed", wording.UnconfirmedNode(n))
 	}
-	p.field("Ready", yesNo(n.Ready).Text)
+	p.field("Ready", wording.Truth(n.Ready))
 	p.field("Addresses", strings.Join(n.Addresses, ", "))
 	p.field("Enrolled", p.moment(n.EnrolledAt))
 	p.field("Attested", attestation(n.Attestation))
@@ -32,7 +32,7 @@ func Node(s *screen.Screen, n api.Node, events []api.Event, now time.Time) []str
 	}
 	p.field("Generation", fmt.Sprint(n.Generation))
 	if n.Status != nil {
-		p.status(*n.Status, wording.Conditions(n))
+		p.status(n)
 	}
 	p.withheld(n.Withheld)
 	p.lastEvents(events)
@@ -47,8 +47,9 @@ func attestation(a api.Attestation) string {
 	return string(a) + ", " + wording.Attestation(a)
 }
 
-func (p *page) status(s api.NodeStatus, conditions []api.Condition) {
-	p.field("Reported", wording.Reported(s))
+func (p *page) status(n api.Node) {
+	s, conditions := n.Status, wording.Conditions(n)
+	p.field("Reported", wording.Reported(*s))
 	f := s.Facts
 	p.field("System", wording.System(f))
 	p.field("Host name", f.Hostname)
@@ -64,7 +65,7 @@ func (p *page) status(s api.NodeStatus, conditions []api.Condition) {
 		p.text(2, screen.Faint, "none reported yet")
 	}
 	for _, c := range conditions {
-		p.condition(c)
+		p.condition(n, c)
 	}
 }
 
@@ -81,8 +82,8 @@ func (p *page) upgrade(u api.AgentUpgrade) {
 	}
 }
 
-func (p *page) condition(c api.Condition) {
-	p.line(2, style(wording.OfCondition(c.Status)), fmt.Sprintf("%-15s %-7s %s, for %s",
+func (p *page) condition(n api.Node, c api.Condition) {
+	p.line(2, style(wording.OfCondition(n, c)), fmt.Sprintf("%-15s %-7s %s, for %s",
 		screen.Clean(c.Type), c.Status, screen.Clean(c.Reason), wording.Age(p.now.Sub(c.LastTransitionTime))))
 	if c.Message != "" {
 		p.text(6, screen.Normal, c.Message)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // none is shown if there is nothing else to show.
@@ -46,6 +47,6 @@ func style(t wording.Tone) screen.Style {
 	return screen.Normal
 }
 
-func yesNo(yes bool) screen.Cell {
-	return screen.Cell{Text: wording.Truth(yes), Style: style(wording.OfTruth(yes))}
+func ready(n api.Node) screen.Cell {
+	return screen.Cell{Text: wording.Truth(n.Ready), Style: style(wording.OfReady(n))}
 }

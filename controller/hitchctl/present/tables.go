@@ -96,7 +96,7 @@ func (v View) Nodes(list []api.Node) screen.Table {
 			}
 		}
 		t.Add(append(v.cells([]screen.Cell{
-			screen.Text(n.Name), screen.Text(string(n.Role)), state, yesNo(n.Ready),
+			screen.Text(n.Name), screen.Text(string(n.Role)), state, ready(n),
 			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id),
 		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(wording.Why(n)))...)
 	}

@@ -35,7 +35,7 @@ func (d *decision) about(objects []name, restPath string) {
 func (o Overview) decisions() []decision {
 	var list []decision
 	list = append(list, o.unconfirmed()...)
-	list = append(list, volumeDecisions(o.Volumes)...)
+	list = append(list, volumeDecisions(o.Volumes, o.Nodes)...)
 	list = append(list, nodeDecisions(o.Nodes, o.Volumes)...)
 	list = append(list, lost(o.Nodes)...)
 	list = append(list, failed(o.Operations)...)
@@ -76,7 +76,7 @@ func (o Overview) unconfirmed() (list []decision) {
 }
 
 // volumeDecisions are those about the content of disks.
-func volumeDecisions(volumes []api.Volume) (list []decision) {
+func volumeDecisions(volumes []api.Volume, nodes []api.Node) (list []decision) {
 	interrupted := decision{Badge: badge{"bad", "Interrupted"}, Title: "A format was interrupted"}
 	restored := decision{Badge: badge{"wait", "Restored"}, Title: "Restored as not formatted",
 		Meaning: "the volume may have been formatted after the backup was taken, so it is not formatted without an operator",
@@ -87,10 +87,10 @@ func volumeDecisions(volumes []api.Volume) (list []decision) {
 		case v.PermitState == api.PermitInterrupted && !v.ReformatRequested:
 			_, interrupted.Meaning = wording.Permit(v)
 			objects = append(objects, volumeName(v.ID))
-			interrupted.Commands = append(interrupted.Commands, volumeCommands(v)...)
+			interrupted.Commands = append(interrupted.Commands, volumeCommands(v, nodes)...)
 		case v.Unconfirmed && v.NodeID != "" && !v.ReformatRequested:
 			objectsRestored = append(objectsRestored, volumeName(v.ID))
-			restored.Commands = append(restored.Commands, volumeCommands(v)...)
+			restored.Commands = append(restored.Commands, volumeCommands(v, nodes)...)
 		}
 	}
 	for _, with := range []struct {
@@ -108,12 +108,32 @@ func volumeDecisions(volumes []api.Volume) (list []decision) {
 	return list
 }
 
-// volumeCommands keep or erase what a volume holds.
-func volumeCommands(v api.Volume) []command {
-	return []command{
-		hitchctl("keep the filesystem with this UUID", "volume", "adopt", v.ID, "--filesystem-uuid", "UUID"),
-		hitchctl("erase the volume: all its data is lost", "volume", "reformat", v.ID),
+// volumeCommands keep the filesystem that a volume holds, if one is known, or erase it.
+func volumeCommands(v api.Volume, nodes []api.Node) (list []command) {
+	if filesystem := adoptable(v, nodes); filesystem != "" {
+		list = append(list, hitchctl("keep the filesystem with this UUID", "volume", "adopt", v.ID, "--filesystem-uuid", filesystem))
 	}
+	return append(list, hitchctl("erase the volume: all its data is lost", "volume", "reformat", v.ID))
+}
+
+// adoptable is the UUID of the filesystem on a volume that can be kept: what its node has found
+// there, which offers the command in its message; else the one that a format that is not known to
+// have ended has made. "" for none.
+func adoptable(v api.Volume, nodes []api.Node) string {
+	for _, n := range nodes {
+		if n.ID != v.NodeID {
+			continue
+		}
+		for _, c := range wording.PresentConditions(n) {
+			if found := api.AdoptableIn(c.Message, v.ID); found != "" {
+				return found
+			}
+		}
+	}
+	if v.PermitState == api.PermitInterrupted || v.Unconfirmed {
+		return v.FilesystemUUID
+	}
+	return ""
 }
 
 // operatorsReasons are those that pass without anybody only if somebody else gives way.
@@ -156,7 +176,7 @@ func nodeDecisions(nodes []api.Node, volumes []api.Volume) (list []decision) {
 		}
 		d.about(objects, withQuery(PathNodes, map[string][]string{"text": {reason}}))
 		if reason == api.ReasonForeignData {
-			d.Commands = foreignCommands(objects, volumes)
+			d.Commands = foreignCommands(objects, nodes, volumes)
 		}
 		list = append(list, d)
 	}
@@ -168,11 +188,11 @@ func nodeDecisions(nodes []api.Node, volumes []api.Volume) (list []decision) {
 }
 
 // foreignCommands decide about the volumes of these nodes that nodehitch has not formatted.
-func foreignCommands(nodes []name, volumes []api.Volume) (commands []command) {
+func foreignCommands(of []name, nodes []api.Node, volumes []api.Volume) (commands []command) {
 	for _, v := range volumes {
-		of := slices.ContainsFunc(nodes, func(n name) bool { return n.Full == v.NodeID })
+		of := slices.ContainsFunc(of, func(n name) bool { return n.Full == v.NodeID })
 		if of && v.PermitState == api.PermitNone && !v.ReformatRequested {
-			commands = append(commands, volumeCommands(v)...)
+			commands = append(commands, volumeCommands(v, nodes)...)
 		}
 	}
 	commands, _ = few(commands, 2*fewObjects)

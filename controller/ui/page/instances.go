@@ -228,7 +228,7 @@ func (f Frame) stack(i api.Instance) []field {
 
 func files(i api.Instance) (list []fileShown) {
 	for _, path := range i.MissingFiles {
-		list = append(list, fileShown{Path: path, Badge: badge{"bad", "Missing"}, Action: wording.MissingFile})
+		list = append(list, fileShown{Path: path, Badge: badge{"wait", "Missing"}, Action: wording.MissingFile})
 	}
 	for _, file := range i.Files {
 		shown := fileShown{Path: file.Path, Badge: badge{"good", "There"}, Size: wording.Size(file.SizeBytes), Digest: short(file.Sha256), Faults: faults(file.Faults)}

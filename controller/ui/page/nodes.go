@@ -2,7 +2,6 @@ package page
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/wording"
@@ -29,17 +28,12 @@ func (f Frame) nodeRow(n api.Node) nodeRow {
 	return row
 }
 
-// readiness is whether a node is Ready. One that is not waits, unless it is not heard of or one of
-// its steps has failed.
+// readiness is whether a node is Ready.
 func readiness(n api.Node) badge {
 	if n.Ready {
-		return badge{"good", "Ready"}
+		return toned(wording.OfReady(n), "Ready")
 	}
-	gone := n.State == api.NodeLost || n.State == api.NodeRevoked
-	if gone || slices.ContainsFunc(wording.Steps(n), func(s wording.Step) bool { return s.Bad }) {
-		return badge{"bad", "Not ready"}
-	}
-	return badge{"wait", "Not ready"}
+	return toned(wording.OfReady(n), "Not ready")
 }
 
 type nodesPage struct {
@@ -124,7 +118,7 @@ type conditionShown struct {
 
 func (f Frame) conditions(n api.Node) (list []conditionShown) {
 	for _, c := range wording.Conditions(n) {
-		shown := conditionShown{Type: c.Type, Badge: toned(wording.OfCondition(c.Status), string(c.Status)), Reason: c.Reason,
+		shown := conditionShown{Type: c.Type, Badge: toned(wording.OfCondition(n, c), string(c.Status)), Reason: c.Reason,
 			For: f.last(c.LastTransitionTime), Message: c.Message, Meaning: api.Reasons[c.Reason].Meaning, Good: c.Status == api.ConditionTrue}
 		if !shown.Good {
 			shown.Action = api.Reasons[c.Reason].Action

@@ -75,7 +75,7 @@ var counted = []struct {
 	{badge{"bad", "Not ready"}, "state=Enrolled&ready=False", func(n api.Node) bool { return n.State == api.NodeEnrolled && !n.Ready }},
 	{badge{"bad", "Lost"}, "state=Lost", func(n api.Node) bool { return n.State == api.NodeLost }},
 	{badge{"wait", "Expected"}, "state=Expected", func(n api.Node) bool { return n.State == api.NodeExpected }},
-	{badge{"bad", "Revoked"}, "state=Revoked", func(n api.Node) bool { return n.State == api.NodeRevoked }},
+	{badge{"plain", "Revoked"}, "state=Revoked", func(n api.Node) bool { return n.State == api.NodeRevoked }},
 }
 
 func (o Overview) fleet() fleet {
@@ -98,7 +98,14 @@ func (o Overview) fleet() fleet {
 			continue
 		}
 		numbers[at]++
-		failing = failing || at == notReady && readiness(n).Mark == "bad"
+		class := cellClass[at]
+		if at == notReady {
+			if wording.OfReady(n) == wording.Bad {
+				failing = true
+			} else {
+				class = waitingCell
+			}
+		}
 		if len(o.Nodes) > mostMarks {
 			continue
 		}
@@ -108,7 +115,7 @@ func (o Overview) fleet() fleet {
 			rows[n.VnfInstanceID] = row
 			order = append(order, n.VnfInstanceID)
 		}
-		row.Marks = append(row.Marks, cellClass[at])
+		row.Marks = append(row.Marks, class)
 	}
 	from := 0.0
 	for i, c := range counted {
@@ -134,8 +141,11 @@ func (o Overview) fleet() fleet {
 	return fl
 }
 
-// cellClass is how a node is drawn, in the order of the states.
+// cellClass is how a node is drawn, in the order of the states. One that is not Ready and of which
+// nothing has failed is drawn as waitingCell.
 var cellClass = []string{"r", "n", "l", "e", "v"}
+
+const waitingCell = "w"
 
 // percent is a share for an attribute of SVG.
 func percent(share float64) string { return strconv.FormatFloat(share, 'f', 3, 64) + "%" }

@@ -440,8 +440,9 @@ func TestTheOverviewHasWhatMustBeDecided(t *testing.T) {
 	for _, want := range []string{
 		"hitchctl confirm " + w.Instances[1].ID,
 		"hitchctl volume reformat " + w.Volumes[interrupted].ID,
-		"hitchctl volume adopt " + w.Volumes[interrupted].ID + " --filesystem-uuid UUID",
+		"hitchctl volume adopt " + w.Volumes[interrupted].ID + " --filesystem-uuid " + w.Volumes[interrupted].FilesystemUUID,
 		"hitchctl volume reformat " + w.Volumes[foreign].ID,
+		"hitchctl volume adopt " + w.Volumes[foreign].ID + " --filesystem-uuid 1f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52",
 		"hitchctl agents upgrade",
 		"hitchctl apply " + w.Instances[0].ID + " -f REQUEST.json --package DIRECTORY",
 	} {
@@ -467,6 +468,9 @@ func TestTheOverviewHasWhatMustBeDecided(t *testing.T) {
 		if !strings.Contains(said, want) {
 			t.Errorf("the overview does not say %s", want)
 		}
+	}
+	if strings.Contains(text, "--filesystem-uuid UUID") {
+		t.Error("a command lacks the UUID that it needs")
 	}
 	if calm := textOf(t, written(t, pagetest.First(), page.PathOverview, true)); !strings.Contains(calm, "Nothing waits for your decision") {
 		t.Error("a first cluster waits for a decision")

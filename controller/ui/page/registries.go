@@ -103,7 +103,7 @@ func conditionBadge(n api.Node, conditionType string) (badge, string) {
 	if c == nil {
 		return badge{"wait", api.ReasonNotReported}, wording.Why(n)
 	}
-	return toned(wording.OfCondition(c.Status), c.Reason), c.Message
+	return toned(wording.OfCondition(n, *c), c.Reason), c.Message
 }
 
 func connections(i api.Instance, given []params.RegistryConnection, nodes []api.Node) clusterShown {

@@ -112,6 +112,10 @@ func (v Volume) content(f Frame) content {
 		list = append(list, field{Label: "Size", Text: fmt.Sprintf("%s (%d bytes)", wording.Size(vol.SizeBytes), vol.SizeBytes)})
 	}
 	p.Facts = fields(append(list, field{Label: "Filesystem", Text: "ext4, UUID " + vol.FilesystemUUID}, field{Label: "Changed", Time: f.both(vol.ChangedAt)})...)
-	p.Commands = append([]command{hitchctl("the same on a terminal", "describe", "volume", vol.ID)}, volumeCommands(vol)...)
+	var nodes []api.Node
+	if v.Node != nil {
+		nodes = append(nodes, *v.Node)
+	}
+	p.Commands = append([]command{hitchctl("the same on a terminal", "describe", "volume", vol.ID)}, volumeCommands(vol, nodes)...)
 	return content{name: "volume", title: "Volume " + wording.Short(vol.ID), section: PathVolumes, changed: []string{ChangedVolumes, ChangedEvents}, data: p}
 }

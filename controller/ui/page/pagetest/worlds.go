@@ -34,13 +34,17 @@ func First() World {
 		Message: "storage_server does not serve /volume/nfs of its present configuration yet"}}
 	set(&worker, condition(api.ConditionRegistriesConnected, api.ConditionFalse, api.ReasonConverging, 12*time.Second, ""))
 	worker.Status.Activity = &api.Activity{Condition: api.ConditionRegistriesConnected, Summary: "restarting containerd for registry.example.com", StartedAt: ago(4 * time.Second)}
-	set(&storage, condition(api.ConditionExportsServed, api.ConditionFalse, api.ReasonServerNotRunning, 6*time.Second, "nfs-server.service is activating; expected active. `journalctl -u nfs-server` says why it takes long"))
+	set(&storage, condition(api.ConditionExportsServed, api.ConditionFalse, api.ReasonNotMounted, 6*time.Second, "/volume is not mounted"))
+	storage.Status.Activity = &api.Activity{Condition: api.ConditionExportsServed, Summary: "enable and start nfs-server.service", StartedAt: ago(5 * time.Second)}
+	for _, n := range []*api.Node{&storage, &master, &worker} {
+		n.Status.AppliedGeneration, n.Status.AppliedDigest = 0, ""
+	}
 	volume := api.Volume{ID: "7be1cf24-5d0a-4d8f-8f63-2a4f5c1e9b77", ResourceID: "storage_server_volume", SizeBytes: 100 << 30, VnfInstanceID: cluster, NodeID: storage.ID,
 		PermitState: api.PermitFormatted, PermitNodeID: storage.ID, ChangedAt: at(40 * time.Second), FilesystemUUID: "6f4d8d53-2f64-5b60-8f3c-0d8a6a1f9b10"}
 	operation := api.Operation{ID: cluster + "/2", Sequence: 2, VnfInstanceID: cluster, Operation: api.Instantiate, Phase: api.PhaseEnd, State: api.Processing,
 		StartedAt: ago(start), Deadline: ago(start).Add(30 * time.Minute), StackID: "vnflcm_0b1a5c2e", IdempotencyKey: "tacker-5d1c/INSTANTIATE/END",
 		Targets: []api.OperationTarget{
-			{NodeID: storage.ID, Name: storage.Name, Reason: api.ReasonServerNotRunning, Message: "ExportsServed: nfs-server.service is activating; expected active"},
+			{NodeID: storage.ID, Name: storage.Name, Reason: api.ReasonNotMounted, Message: "ExportsServed: /volume is not mounted"},
 			{NodeID: master.ID, Name: master.Name, Reason: api.ReasonWaitingForExports, WaitsFor: storage.ID},
 			{NodeID: worker.ID, Name: worker.Name, Reason: api.ReasonConverging, Message: "restarting containerd for registry.example.com"}},
 		Warnings: []api.Fault{{Pointer: "/additionalParams/k8s_cluster_installation_param/proxy/no_proxy", Message: "does not name registry.example.com; agents reach it through the proxy"}}}
@@ -77,7 +81,7 @@ func First() World {
 		change(24*time.Second, worker, api.ConditionNFSClientInstalled, "False", "True", api.ReasonInstalled, ""),
 		change(22*time.Second, master, api.ConditionRegistriesConnected, "", "True", api.ReasonConnected, ""),
 		change(12*time.Second, worker, api.ConditionRegistriesConnected, "", "False", api.ReasonConverging, ""),
-		change(6*time.Second, storage, api.ConditionExportsServed, "", "False", api.ReasonServerNotRunning, "nfs-server.service is activating"),
+		change(6*time.Second, storage, api.ConditionExportsServed, "", "False", api.ReasonNotMounted, "/volume is not mounted"),
 	)
 	slices.SortStableFunc(events, func(a, b api.Event) int { return a.At.Compare(b.At) })
 	return World{Instances: []api.Instance{i}, Nodes: []api.Node{storage, master, worker}, Operations: []api.Operation{operation, begun}, Volumes: []api.Volume{volume},
@@ -207,7 +211,8 @@ func Broken() World {
 		w.Nodes = append(w.Nodes, one)
 	}
 	foreign := node(cluster, id(9, 777), "storage_server_of_a_project_with_a_very_long_name_that_nobody_shortened_in_time", api.RoleStorage, "10.66.1.1")
-	set(&foreign, condition(api.ConditionVolumesMounted, api.ConditionFalse, api.ReasonForeignData, 40*time.Minute, "volume 9a0dbb52-1111-4000-8000-000000000001: /dev/disk/by-id/virtio-9a0dbb52-1111-4000-8 holds xfs with UUID 1f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52; expected a blank disk or ext4 6f4d8d53-2f64-5b60-8f3c-0d8a6a1f9b10"))
+	set(&foreign, condition(api.ConditionVolumesMounted, api.ConditionFalse, api.ReasonForeignData, 40*time.Minute, "volume "+id(12, 0)+": /dev/disk/by-id/virtio-b0057000-0000-4000-8 holds ext4 (UUID 1f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52); expected a blank disk or the ext4 filesystem "+id(13, 0)+
+		": keep it with `"+api.AdoptCommand(id(12, 0), "1f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52")+"`, or erase it with `hitchctl volume reformat "+id(12, 0)+"`"))
 	w.Nodes = append(w.Nodes, foreign)
 	states := []api.PermitState{api.PermitNone, api.PermitGranted, api.PermitStarted, api.PermitFormatted, api.PermitInterrupted, api.PermitAdopted}
 	for k, state := range states {
