@@ -190,6 +190,75 @@ func TestWhatIsNoLongerKept(t *testing.T) {
 	}
 }
 
+// A node that says all that a node may say, for as long as it likes, takes the room of what nodes
+// have said, and none of what operators and the controller did.
+func TestWhatANodeSaysPushesNothingElseOut(t *testing.T) {
+	size := sizeOfARecord(t)
+	w := newWorld(t, event.Retention{Age: time.Hour, Each: 60 * size, All: 80 * size})
+	says := func(n store.Node) {
+		w.now = w.now.Add(time.Second)
+		w.must(w.store.Update(func(t *store.Tx) error {
+			t.By("node " + n.ID)
+			return t.Nodes().Put(n.ID, n)
+		}))
+	}
+	n := node(one, 1, "R")
+	w.put(n)
+	n.Identity = &store.Identity{Serial: "1", EnrolledAt: w.now}
+	says(n) // it enrolls
+	revoked := node(one, 2, "R")
+	revoked.Identity = &store.Identity{Serial: "2", EnrolledAt: w.now, RevokedAt: &w.now, RevokedReason: "stolen"}
+	w.put(revoked)
+	seen := w.list(event.Query{}).Sequence
+	for i := range 1000 {
+		n.Status = &api.NodeStatus{ObservedGeneration: int64(i + 1), Facts: api.Facts{BootID: fmt.Sprint(i), AgentVersion: fmt.Sprint(i)},
+			Conditions: []api.Condition{{Type: fmt.Sprint("C", i), Status: api.ConditionFalse, Reason: fmt.Sprint("R", i), Message: "?"}}}
+		n.Identity = &store.Identity{Serial: fmt.Sprint(i), EnrolledAt: n.Identity.EnrolledAt}
+		n.Generation++
+		says(n)
+		if i%100 == 99 {
+			w.must(w.log.Sweep(context.Background()))
+		}
+	}
+	did := map[api.EventType]int{}
+	check := func(when string) {
+		t.Helper()
+		clear(did)
+		words := 0
+		for _, e := range w.list(event.Query{InstanceID: one, Limit: 40}).Items {
+			did[e.Type]++
+			if strings.HasPrefix(e.By, "node ") && e.Type != api.HappenedEnrolled {
+				words++
+			}
+		}
+		if did[api.HappenedEnrolled] != 1 || did[api.HappenedRevoked] != 1 || did[api.HappenedServerExpected] != 2 || words < 20 {
+			t.Errorf("%s: %v are listed, %d of them said by the node", when, did, words)
+		}
+		if _, err := w.log.List(event.Query{Since: &seen, Limit: 1}); err == nil {
+			t.Errorf("%s: nobody is told that something is gone", when)
+		}
+	}
+	check("swept")
+	w.restart()
+	check("after a restart")
+	bytes := 0
+	w.must(w.store.View(func(t *store.Tx) error {
+		sizes, err := t.Events().Sizes("")
+		for _, s := range sizes {
+			bytes += s.Bytes
+		}
+		return err
+	}))
+	if bytes > 60*size {
+		t.Errorf("%d bytes are kept, expected at most %d", bytes, 60*size)
+	}
+	w.now = w.now.Add(2 * time.Hour)
+	w.must(w.log.Sweep(context.Background()))
+	if diff := cmp.Diff(map[string]int{}, w.records()); diff != "" {
+		t.Errorf("too old: %s", diff)
+	}
+}
+
 // What 10,000 reports with a transition add to the store, each in a transaction of its own.
 func TestTheShareOfEventsInTheStore(t *testing.T) {
 	const nodes, transitions = 50, 10_000

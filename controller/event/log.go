@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ type Retention struct {
 	// Age is for how long.
 	Age time.Duration
 	// Each is how many bytes of an instance, and All how many of all instances: beyond that,
-	// the instance with the most loses its oldest.
+	// the instance with the most loses its oldest, and first of what its nodes have said.
 	Each, All int
 }
 
@@ -75,7 +76,7 @@ func (l *Log) Load(s *store.Store) error {
 		sizes, err := t.Events().Sizes("")
 		for i, record := range sizes {
 			if err == nil {
-				err = l.load(t, record, i+1 == len(sizes) || !sameInstance(record.Key, sizes[i+1].Key))
+				err = l.load(t, record, i == 0 || !sameRun(record.Key, sizes[i-1].Key), i+1 == len(sizes) || !sameRun(record.Key, sizes[i+1].Key))
 			}
 		}
 		return err
@@ -87,28 +88,32 @@ func (l *Log) Load(s *store.Store) error {
 	return nil
 }
 
-func sameInstance(a, b string) bool {
+// sameRun says that both keys are of one instance, and of what its nodes have said or not.
+func sameRun(a, b string) bool {
 	x, _, errX := store.ParseEventsKey(a)
 	y, _, errY := store.ParseEventsKey(b)
-	return errX == nil && errY == nil && x == y
+	return errX == nil && errY == nil && x == y && isSaid(a) == isSaid(b)
 }
 
-// load counts a record. newest: it is the last one of its instance.
-func (l *Log) load(t *store.Tx, record store.Size, newest bool) error {
+// isSaid says that a record has what a node has said.
+func isSaid(key string) bool { return strings.Contains(key, "/+") }
+
+// load counts a record. oldest and newest: it is the first or the last one of its run.
+func (l *Log) load(t *store.Tx, record store.Size, oldest, newest bool) error {
 	id, sequence, err := store.ParseEventsKey(record.Key)
 	if err != nil {
 		return err
 	}
 	of, known := l.kept[id]
 	of.bytes += record.Bytes
-	if !known || newest {
+	if oldest || newest {
 		r, _, err := t.Events().Get(record.Key)
 		if err != nil {
 			return err
 		}
-		of.last = sequence + int64(len(r.Events)) - 1
-		if !known {
-			of.first, of.pruned = sequence, r.PrunedTo
+		of.last, of.pruned = max(of.last, sequence+int64(len(r.Events))-1), max(of.pruned, r.PrunedTo)
+		if !known || sequence < of.first {
+			of.first = sequence
 		}
 	}
 	l.kept[id], l.last = of, max(l.last, of.last)
@@ -132,7 +137,11 @@ func (l *Log) Derive(t *store.Tx) error {
 	for _, id := range slices.Sorted(maps.Keys(happened.events)) {
 		r := store.Events{At: at, By: cmp.Or(t.Who(), byController), Events: happened.events[id]}
 		of := l.next(at, len(r.Events))
-		if of.bytes, err = put(t, store.EventsKey(id, of.first), r); err != nil {
+		key := store.EventsKey(id, of.first)
+		if onlySaid(r) {
+			key = store.SaidKey(id, of.first)
+		}
+		if of.bytes, err = put(t, key, r); err != nil {
 			return err
 		}
 		written[id] = of

@@ -2,6 +2,7 @@ package event
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -49,6 +50,15 @@ func (h *happening) node(c store.Change[store.Node]) {
 	for _, e := range reported(said, *after.Status) {
 		add(e)
 	}
+}
+
+// said are the events that a node makes by what it says, as often as it likes.
+var said = []api.EventType{api.HappenedConditionChanged, api.HappenedDocumentObserved, api.HappenedRebooted, api.HappenedAgentUpgraded,
+	api.HappenedCertificateRenewed, api.HappenedDocumentGiven}
+
+// onlySaid says that a node has caused all of a record, and that it can cause it again.
+func onlySaid(r store.Events) bool {
+	return strings.HasPrefix(r.By, "node ") && !slices.ContainsFunc(r.Events, func(e store.Event) bool { return !slices.Contains(said, e.Type) })
 }
 
 // identity is what happened to a node's identity, "" for nothing, and why.

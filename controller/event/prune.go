@@ -49,7 +49,7 @@ func (l *Log) due() (instanceID string, excess int) {
 func (l *Log) horizon() int64 { return sequenceAt(l.Now().Add(-l.Keep.Age)) }
 
 // prune deletes the oldest records of an instance, of so many bytes, and those that are too old;
-// no more than one transaction may.
+// no more than one transaction may. What nodes have said goes first: their keys come first.
 func (l *Log) prune(id string, excess int) error {
 	horizon := l.horizon()
 	return l.store.Update(func(t *store.Tx) error {
@@ -57,31 +57,44 @@ func (l *Log) prune(id string, excess int) error {
 		if err != nil {
 			return err
 		}
-		var left span
-		freed, n := 0, 0
-		for ; n < len(records); n++ {
-			_, sequence, err := store.ParseEventsKey(records[n].Key)
+		left := span{pruned: l.prunedTo(id)}
+		freed, dropped, oldest := 0, 0, -1
+		for n, record := range records {
+			_, sequence, err := store.ParseEventsKey(record.Key)
 			if err != nil {
 				return err
 			}
-			if left.first = sequence; n == atOnce || freed >= excess && sequence >= horizon {
-				break
+			if dropped == atOnce || freed >= excess && sequence >= horizon {
+				if oldest < 0 {
+					oldest, left.first = n, sequence
+				}
+				left.first = min(left.first, sequence)
+				continue
 			}
-			if left.pruned, err = drop(t, records[n].Key, sequence); err != nil {
+			last, err := drop(t, record.Key, sequence)
+			if err != nil {
 				return err
 			}
-			freed += records[n].Bytes
+			left.pruned = max(left.pruned, last)
+			freed, dropped = freed+record.Bytes, dropped+1
 		}
-		if n < len(records) {
-			grown, err := mark(t, records[n], left.pruned)
+		if oldest >= 0 {
+			grown, err := mark(t, records[oldest], left.pruned)
 			if err != nil {
 				return err
 			}
 			freed -= grown
 		}
-		t.OnCommit(func() { l.pruned(id, freed, left, n == len(records)) })
+		t.OnCommit(func() { l.pruned(id, freed, left, oldest < 0) })
 		return nil
 	})
+}
+
+// prunedTo is up to where events of an instance are no longer kept.
+func (l *Log) prunedTo(id string) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.kept[id].pruned
 }
 
 // drop deletes a record, and returns the sequence of its last event.

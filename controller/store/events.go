@@ -46,6 +46,12 @@ func EventsKey(instanceID string, sequence int64) string {
 	return fmt.Sprintf("%s%016d", InstancePrefix(instanceID), sequence)
 }
 
+// SaidKey is EventsKey of what a node has said. These records come before the others of their
+// instance.
+func SaidKey(instanceID string, sequence int64) string {
+	return fmt.Sprintf("%s+%016d", InstancePrefix(instanceID), sequence)
+}
+
 // ParseEventsKey is the instance and the sequence of a key.
 func ParseEventsKey(key string) (instanceID string, sequence int64, err error) {
 	instanceID, number, _ := strings.Cut(key, "/")
