@@ -158,7 +158,7 @@ func (v *vnf) unharmed(after string) {
 			v.t.Errorf("after %s the parameter %s is %q; the request has %q", after, name, now[name], want)
 		}
 	}
-	var root any = now["nodehitch_root_certificate"]
+	root := now["nodehitch_root_certificate"]
 	if lines, ok := now["nodehitch_root_certificate_lines"].([]any); ok {
 		var text strings.Builder
 		for _, line := range lines {

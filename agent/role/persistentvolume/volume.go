@@ -1,11 +1,11 @@
 package persistentvolume
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -98,7 +98,7 @@ func (v volume) claimedAs(live volume) volume {
 // reservedByUs reports whether the claim is one that a manifest has given.
 func (v volume) reservedByUs() bool {
 	return slices.ContainsFunc(v.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == kubeapi.FieldManager && e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.Raw, []byte(`"f:claimRef"`))
+		return e.Manager == kubeapi.FieldManager && e.FieldsV1 != nil && strings.Contains(e.FieldsV1.GetRawString(), `"f:claimRef"`)
 	})
 }
 

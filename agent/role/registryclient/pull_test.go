@@ -107,7 +107,7 @@ func pull(t *testing.T, socket, image string) error {
 	if err != nil {
 		return err
 	}
-	defer connection.Close()
+	defer func() { _ = connection.Close() }()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	login := append(field(1, []byte("user01")...), field(2, []byte("geheim")...)...)

@@ -71,8 +71,8 @@ func (r *rig) readsWhatIsWritten(what string) string {
 	_, refused := r.m.Host().Programs.ContainerdConfig(r.t.Context(), configTOML, nil)
 	report := r.connect(open(plain)).converge()
 	c := report.Condition(api.ConditionRegistriesConnected)
-	if c.Reason != string(api.ReasonConnected) {
-		if c.Reason != string(api.ReasonEngineConfigInvalid) || !strings.Contains(c.Message, "/etc/containerd/") || r.file(configTOML) != before || r.did("restart") != 0 {
+	if c.Reason != api.ReasonConnected {
+		if c.Reason != api.ReasonEngineConfigInvalid || !strings.Contains(c.Message, "/etc/containerd/") || r.file(configTOML) != before || r.did("restart") != 0 {
 			r.t.Errorf("%s: %s: %s", what, c.Reason, c.Message)
 		}
 		if refused != nil {

@@ -33,7 +33,7 @@ func readNewInstance(ctx context.Context, c *client.Controller, text string) (id
 }
 
 func readSnapshot(ctx context.Context, c *client.Controller, id string) (snapshot, error) {
-	answer, err := c.GetInstance(ctx, id, nil)
+	answer, err := c.GetInstance(ctx, id, nil) //nolint:bodyclose // Read closes it
 	instance, err := client.Read[api.Instance](answer, err)
 	switch {
 	case client.Status(err) == http.StatusNotFound:
