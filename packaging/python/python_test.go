@@ -2,7 +2,6 @@ package python
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,33 +36,6 @@ func TestWrite(t *testing.T) {
 		}
 		if want, err := os.ReadFile(filepath.Join("../tacker", source)); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s differs from %s (%v)", installed, source, err)
-		}
-	}
-}
-
-// docs/decisions.md says how large the driver is, because it is to decide nothing.
-func TestTheDriversSize(t *testing.T) {
-	lines := func(pattern string) (sum int) {
-		files, err := filepath.Glob("../tacker/nodehitch/" + pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("found %v (%v)", files, err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			sum += bytes.Count(text, []byte("\n"))
-		}
-		return sum
-	}
-	text, err := os.ReadFile("../../docs/decisions.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{fmt.Sprintf("The driver has %d lines (", lines("tacker/*.py")), fmt.Sprintf("the client beside it %d (", lines("client.py"))} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("docs/decisions.md does not say %q", want)
 		}
 	}
 }
