@@ -225,7 +225,7 @@ func TestWhatANodeSaysPushesNothingElseOut(t *testing.T) {
 		t.Helper()
 		clear(did)
 		words := 0
-		for _, e := range w.list(event.Query{InstanceID: one, Limit: 40}).Items {
+		for _, e := range w.list(event.Query{InstanceID: one, Limit: 10_000}).Items {
 			did[e.Type]++
 			if strings.HasPrefix(e.By, "node ") && e.Type != api.HappenedEnrolled {
 				words++

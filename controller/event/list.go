@@ -2,7 +2,6 @@ package event
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -33,36 +32,9 @@ func (l *Log) List(q Query) (list api.EventList, err error) {
 		if err != nil {
 			return err
 		}
-		if q.Since != nil {
-			return q.collect(t, records, &list)
-		}
-		return q.newest(t, records, &list)
+		return q.collect(t, records, &list)
 	})
 	return list, err
-}
-
-// newest collects the newest events. If there are more than asked for, what nodes have said takes
-// at most half of the list, unless there is nothing else: one node could fill it.
-func (q Query) newest(t *store.Tx, records []record, list *api.EventList) error {
-	var said, done []record
-	for _, r := range records {
-		if isSaid(r.key) {
-			said = append(said, r)
-		} else {
-			done = append(done, r)
-		}
-	}
-	words, deeds := api.EventList{Items: []api.Event{}, Sequence: list.Sequence}, api.EventList{}
-	if err := errors.Join(q.collect(t, said, &words), q.collect(t, done, &deeds)); err != nil {
-		return err
-	}
-	room := max(q.Limit/2, q.Limit-len(words.Items))
-	deeds.Items = deeds.Items[max(0, len(deeds.Items)-room):]
-	words.Items = words.Items[max(0, len(words.Items)-(q.Limit-len(deeds.Items))):]
-	list.Items = append(words.Items, deeds.Items...)
-	slices.SortFunc(list.Items, func(a, b api.Event) int { return cmp.Compare(a.Sequence, b.Sequence) })
-	list.Sequence = max(words.Sequence, deeds.Sequence)
-	return nil
 }
 
 // position is the newest sequence that is on disk, unless something behind Since is gone.
