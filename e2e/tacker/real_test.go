@@ -20,7 +20,7 @@ import (
 // Tacker leaves out of what it saves. That is no mutation, because it needs such a tree.
 func TestHooksOfRealTacker(t *testing.T) {
 	results.Begin(t, suite, "real-tacker", "the driver has Tacker's own base class, objects and exceptions; a retry's request, in Tacker's database, has the join parameters")
-	folder := source(t)
+	source(t)
 	w := newWorld(t)
 	v := w.newVNF()
 	body, err := json.Marshal(v.body)
@@ -30,14 +30,7 @@ func TestHooksOfRealTacker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := w.python("testdata/real.py", v.folder(), w.path("body.json"), v.id)
-	cmd.Env = append(cmd.Env, "PYTHONPATH="+w.path("installed")+":"+folder)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.Bytes())
-	}
+	out := newWorldDatabase(w).run("testdata/real.py", v.folder(), v.vnfd(), w.path("body.json"), v.id)
 	var got struct {
 		Base, Shared         bool
 		File, Raised         string

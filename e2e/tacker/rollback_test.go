@@ -173,6 +173,58 @@ func TestRollbackOfAChangeOfConnectivity(t *testing.T) {
 	}
 }
 
+// TestAFailedChangeOfConnectivity: Heat refuses a change of the storage server's connection point, so Tacker's v1 API does not
+// call its END.
+func TestAFailedChangeOfConnectivity(t *testing.T) {
+	results.Begin(t, suite, "failed-connectivity", "PersistentVolumes that the START of a change of connectivity has withdrawn are registered again by Tacker's retry, and by the next operation of any kind after the change was failed for good")
+	w := newWorld(t)
+	v := w.newVNF()
+	v.instantiated()
+	change := func(point string) (end func()) {
+		request := object{"ext_virtual_links": []object{{"ext_cps": []object{{"cpd_id": point}}}}}
+		v.call("change_external_connectivity_start", request, nil).succeeds()
+		return func() {
+			v.updated()
+			v.call("change_external_connectivity_end", request, nil).succeeds()
+		}
+	}
+	refused := func() (end func()) { // by Heat, so there is no hook
+		v.begin("CHANGE_EXT_CONN", nil)
+		end = change(v.storage.point)
+		v.withdrawn(true)
+		return end
+	}
+	refused()() // Tacker's retry calls only the END
+	v.withdrawn(false)
+
+	for name, next := range map[string]func(){ // each after op fail, which calls no hook
+		"modification of information": func() {
+			v.begin("MODIFY_INFO", nil)
+			v.call("modify_information_start", nil, nil).succeeds()
+			v.call("modify_information_end", nil, nil).succeeds()
+		},
+		"change of another connection point": func() {
+			v.begin("CHANGE_EXT_CONN", nil)
+			change(v.workers[0].point)()
+		},
+		"heal of a worker": func() { v.heal(v.workers[0]) },
+		"scale-out": func() {
+			v.workers = append(v.workers, v.newWorker())
+			v.begin("SCALE", nil)
+			v.updated()
+			v.call("scale_end", scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{v.workers[len(v.workers)-1].member}}).succeeds()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			defer func() { w.t = w.whole }()
+			refused()
+			next()
+			v.withdrawn(false)
+		})
+	}
+}
+
 // withdrawn asserts whether the master has withdrawn the PersistentVolumes.
 func (v *vnf) withdrawn(want bool) {
 	v.t.Helper()

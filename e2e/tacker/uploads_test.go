@@ -93,3 +93,51 @@ func TestAnUploadThatIsCut(t *testing.T) {
 		t.Errorf("%d bytes were sent again, want at most %d", again, most)
 	}
 }
+
+// TestSeveralPackagesWithOneVNFD: the user who sees the error may see nothing of other projects.
+func TestSeveralPackagesWithOneVNFD(t *testing.T) {
+	results.Begin(t, suite, "several-packages", "if several projects have a package with the VNFD's id, instantiate_start takes no files and says how many there are; their ids and projects are in the conductor's log alone")
+	w := newWorld(t)
+	const another, project = "00000000-0000-4000-8000-000000000000", "another-project" // sorts first: an administrator's context finds it
+	second := func(v *vnf) {
+		err := os.CopyFS(filepath.Join(w.path("packages"), another), os.DirFS(v.folder()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.database(func(d *database) { d.Projects = map[string]string{another: project} })
+	}
+	hidden := func(v *vnf, text string) {
+		t.Log(text)
+		for _, each := range []string{another, project, v.packageID} {
+			if strings.Contains(text, each) {
+				t.Errorf("the user sees %s: %s", each, text)
+			}
+		}
+	}
+	v := w.newVNF()
+	second(v)
+	v.begin("INSTANTIATE", v.body)
+	start := v.call("instantiate_start", v.instantiateRequest(), nil)
+	hidden(v, start.raises("2 VNF packages have its VNFD "+v.vnfd(), "administrator"))
+	for _, each := range []string{another + " of project " + project, v.packageID + " of project tenant"} {
+		if log := start.stderr.String(); !strings.Contains(log, each) {
+			t.Errorf("the conductor's log lacks %q:\n%s", each, log)
+		}
+	}
+	if err := os.RemoveAll(filepath.Join(w.path("packages"), another)); err != nil {
+		t.Fatal(err)
+	}
+
+	script := w.newVNF().asV2()
+	second(script.vnf)
+	e := script.exec("instantiate_start", script.body, nil)
+	if e.Code != 1 || !strings.Contains(e.Error, "2 VNF packages have its VNFD "+script.vnfd()) {
+		t.Errorf("exit %d: %s", e.Code, e.Error)
+	}
+	hidden(script.vnf, e.Error)
+	for _, each := range []*vnf{v, script.vnf} {
+		if files := each.instance().Files; len(files) > 0 {
+			t.Errorf("the controller has got %+v", files)
+		}
+	}
+}

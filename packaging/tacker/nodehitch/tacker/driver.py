@@ -5,6 +5,7 @@ retry calls the hook again, or only the ones after it.
 """
 
 import functools
+import logging
 import os
 from typing import Any, Callable, List, Set, TypeVar, cast
 
@@ -14,6 +15,8 @@ from nodehitch.tacker.hooks import Hook
 from tacker.common import exceptions
 from tacker.vnflcm import utils as vnflcm_utils
 from tacker.vnfm.mgmt_drivers import vnflcm_abstract_driver
+
+LOG = logging.getLogger(__name__)
 
 NAME = "nodehitch"  # of the entry point, and of the artifact in the VNFD
 
@@ -135,7 +138,9 @@ def _package(context: Any, vnf_instance: Any) -> str:
     found = packages.with_vnfd(context, vnf_instance.vnfd_id)
     own = [each.id for each in found if each.project == vnf_instance.tenant_id]
     if len(found) > 1 and own != [os.path.basename(folder)]:
-        raise packages.ambiguous(vnf_instance.id, vnf_instance.vnfd_id, found)
+        LOG.warning("nodehitch: VNF instance %s: VNF packages with its VNFD %s: %s", vnf_instance.id, vnf_instance.vnfd_id,
+                    ", ".join("%s of project %s" % each for each in sorted(found)))
+        raise packages.ambiguous(vnf_instance.id, vnf_instance.vnfd_id, len(found))
     return folder
 
 

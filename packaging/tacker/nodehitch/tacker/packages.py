@@ -27,9 +27,9 @@ def with_vnfd(context: Any, vnfd: str) -> List[Package]:
     return [Package(each.id, each.tenant_id) for each in found if each is not None]
 
 
-def ambiguous(instance: str, vnfd: str, found: List[Package]) -> client.Error:
-    """The error for several packages."""
+def ambiguous(instance: str, vnfd: str, number: int) -> client.Error:
+    """The error for several packages. Tacker shows it to a user of one project, so it says nothing of the others' packages."""
     return client.Error(
-        "VNF instance %s: %d VNF packages have its VNFD %s: %s; expected one, because Tacker does not tell which of their projects has the instance: "
-        "delete the others, or give them another descriptor_id, then retry"
-        % (instance, len(found), vnfd, ", ".join("%s of project %s" % each for each in sorted(found))))
+        "VNF instance %s: %d VNF packages have its VNFD %s; expected one, because Tacker does not tell which of their projects has the instance: "
+        "let an administrator delete the others, then retry; or instantiate a VNF of a package with a descriptor_id of its own"
+        % (instance, number, vnfd))

@@ -22,7 +22,7 @@ def package_folder(instance: str, vnfd: str) -> Optional[str]:
     """The folder of the VNF package with this VNFD. None if Tacker has no such package: an NFVO outside has it."""
     _, found = packages_of(instance, vnfd)
     if len(found) > 1:
-        raise packages.ambiguous(instance, vnfd, found)
+        raise packages.ambiguous(instance, vnfd, len(found))
     return os.path.join(conf.CONF.vnf_package.vnf_package_csar_path, found[0].id) if found else None
 
 

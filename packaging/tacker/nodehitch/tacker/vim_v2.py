@@ -15,7 +15,7 @@ def register(instance: client.Object, name: str, access: client.Object) -> None:
     """Make the VIM one of this access. There is none if Tacker has no VNF package with its VNFD: an NFVO outside has it."""
     _, found = tacker_v2.packages_of(instance["id"], instance["vnfdId"])
     if len(found) > 1:
-        raise packages.ambiguous(instance["id"], instance["vnfdId"], found)
+        raise packages.ambiguous(instance["id"], instance["vnfdId"], len(found))
     for each in found:
         vim.register(_user(each.project), each.project, instance["id"], name, access)
 
