@@ -274,12 +274,15 @@ def patiently(end: float, call: Callable[[], T]) -> T:
 
 def trust_only(root_certificate: str, pin: str) -> ssl.SSLContext:
     """TLS 1.3 with servers that have a certificate of this root, checked by name."""
+    several = "root certificate: found more than one certificate as PEM; expected the root alone"
+    if root_certificate.count("-----BEGIN CERTIFICATE-----") > 1:  # Python decodes all as one, or fails, by their lengths
+        raise Error(several)
     try:
         der = ssl.PEM_cert_to_DER_cert(root_certificate.strip())
     except ValueError as error:
         raise Error("root certificate: expected one certificate as PEM: %s" % error) from None
     if "".join(ssl.DER_cert_to_PEM_cert(der).split()) != "".join(root_certificate.split()):
-        raise Error("root certificate: found more than one certificate as PEM; expected the root alone")
+        raise Error(several)
     found = "sha256:" + hashlib.sha256(der).hexdigest()
     if found != pin:
         raise Error("root certificate: is %s, but the pin is %s; one of the two belongs to another controller" % (found, pin))
