@@ -76,7 +76,7 @@ func TestALostConnectionIsNotUsedAgain(t *testing.T) {
 	r := master(t, "pv1")
 	g := newGate(t, r.api.Listener.Addr().String())
 	r.setKubeconfig(strings.Replace(r.api.kubeconfig(), r.api.Listener.Addr().String(), g.Addr().String(), 1))
-	r.restart(500 * time.Millisecond)
+	r.restart(2 * time.Second)
 	r.expect("True Registered")
 	g.lose()
 	r.expect("False ClusterNotInstalled", "does not answer")
