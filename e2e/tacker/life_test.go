@@ -169,7 +169,7 @@ func TestLifeOfAPackageFromBefore(t *testing.T) {
 	before := len(v.operations())
 	v.begin("CHANGE_EXT_CONN", nil)
 	request := object{"ext_virtual_links": []object{{"ext_cps": []object{{"cpd_id": "workerNode_CP2"}}}}}
-	v.call("change_external_connectivity_start", request, nil).raises("nodehitch-agent.yaml")
+	v.call("change_external_connectivity_start", request, nil).raises("master_agent, storage_server_agent, worker_agent are templates outside of groups", "nodehitch_root_certificate")
 	v.asRecorded(before)
 	v.begin("TERMINATE", nil)
 	v.call("terminate_start", object{}, nil).succeeds()
