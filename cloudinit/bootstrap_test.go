@@ -127,8 +127,8 @@ func TestOnlyThePinnedControllerIsTrusted(t *testing.T) {
 	}
 }
 
-// behindThePinned is a configuration with two roots, of which the pin names one and the server
-// has the other one.
+// behindThePinned is a configuration with two roots: the pin names one, and the server has the
+// other one.
 func behindThePinned(how, between string) struct {
 	scene func(*testing.T) (*scene, []string)
 	want  string

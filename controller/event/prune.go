@@ -49,7 +49,8 @@ func (l *Log) due() (instanceID string, excess int) {
 func (l *Log) horizon() int64 { return sequenceAt(l.Now().Add(-l.Keep.Age)) }
 
 // prune deletes the oldest records of an instance, of so many bytes, and those that are too old;
-// no more than one transaction may. What nodes have said goes first: their keys come first.
+// at most as many as one transaction may. It deletes what nodes have said before anything else,
+// because the keys of those records come first.
 func (l *Log) prune(id string, excess int) error {
 	horizon := l.horizon()
 	return l.store.Update(func(t *store.Tx) error {

@@ -110,8 +110,8 @@ func TestAClockBeforeTheCertificatesIsSaid(t *testing.T) {
 	if text := log.String(); strings.Count(text, "level=ERROR") != 1 || !strings.Contains(text, begins) || !strings.Contains(text, "clock=2020-01-02T03:04:05Z") {
 		t.Errorf("the log says:\n%s", text)
 	}
-	stranger, _ := newWorld(t).enrolled(nodeID)
-	if _, _, err := w.VerifyNode(stranger, w.now, false); err == nil || strings.Contains(err.Error(), "clock") {
+	foreign, _ := newWorld(t).enrolled(nodeID)
+	if _, _, err := w.VerifyNode(foreign, w.now, false); err == nil || strings.Contains(err.Error(), "clock") {
 		t.Errorf("a certificate of another authority: %v", err)
 	}
 }

@@ -222,8 +222,8 @@ func TestHealsOfRealTacker(t *testing.T) {
 	}
 }
 
-// TestWhosePackageOfRealTacker has two projects with one VNFD id, and with packages of which one's
-// content contains the other's.
+// TestWhosePackageOfRealTacker has two projects with one VNFD id. The content of one package
+// contains that of the other.
 func TestWhosePackageOfRealTacker(t *testing.T) {
 	results.Begin(t, suite, "real-tacker-whose", "of two projects with one VNFD id, or with packages of the same content, the driver takes no other's files and registers no VIM with the other's project, in whatever order they are onboarded: what Tacker does not tell, is refused")
 	source(t)

@@ -70,7 +70,7 @@ func (v *vnf) onboard(version, template string, options ...string) {
 func (v *vnf) before() {
 	v.t.Helper()
 	base := filepath.Join(v.folder(), "BaseHOT")
-	if err := errors.Join(os.RemoveAll(base), os.CopyFS(base, os.DirFS("testdata/before/BaseHOT"))); err != nil {
+	if err := errors.Join(os.RemoveAll(base), os.CopyFS(base, os.DirFS("../stacks/testdata/oldpackage"))); err != nil {
 		v.t.Fatal(err)
 	}
 }

@@ -48,7 +48,8 @@ func safe(text string) string {
 	return b.String()
 }
 
-// Write writes text for people, whoever it is from. What has to be exact goes to the Writer.
+// Write writes text for people and escapes what would do something in a terminal. Text that has to
+// be exact goes to the Writer.
 func (s *Screen) Write(p []byte) (int, error) {
 	if _, err := io.WriteString(s.Writer, safe(string(p))); err != nil {
 		return 0, err

@@ -141,8 +141,8 @@ func (o Overview) fleet() fleet {
 	return fl
 }
 
-// cellClass is how a node is drawn, in the order of the states. One that is not Ready and of which
-// nothing has failed is drawn as waitingCell.
+// cellClass is how a node is drawn, in the order of the states. A node that is not Ready, but has
+// failed at nothing, is drawn as waitingCell.
 var cellClass = []string{"r", "n", "l", "e", "v"}
 
 const waitingCell = "w"

@@ -67,7 +67,7 @@ func legacy(registry map[string]any, v Version) ([]string, error) {
 
 // transfers reports whether the transfer service pulls images, as since 2.1. It reads
 // config_path as one directory, not as a list (internal/cri/server/images, WithHostDir;
-// containerd's issue 12808, open in 2.4.2).
+// issue 12808 of containerd/containerd, not mended in 2.4.2).
 func (v Version) transfers() bool { return v.since(2, 1) }
 
 // pullsLocally reports whether a setting turns the transfer service off, so that
