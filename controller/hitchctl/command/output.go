@@ -95,17 +95,12 @@ func encoded(o output, v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text = plain.JSON(text); o == asYAML {
-		return yamlOf(text)
+	if o == asYAML {
+		// The encoder of YAML escapes control characters; what else does something it writes as it is. It is
+		// replaced before: the encoder quotes by what it writes.
+		return yaml.JSONToYAML([]byte(plain.Text(string(text))))
 	}
-	return append(text, '\n'), nil
-}
-
-// yamlOf is the JSON text as YAML. Its encoder escapes control characters; what else does something
-// it writes as it is, and what a terminal makes of that is another text.
-func yamlOf(text []byte) ([]byte, error) {
-	text, err := yaml.JSONToYAML(text)
-	return []byte(plain.Text(string(text))), err
+	return append(plain.JSON(text), '\n'), nil
 }
 
 // print prints lines.
