@@ -1,5 +1,6 @@
 """Two projects have VNF packages with one VNFD id, and with content of which one's contains the other's, in Tacker's own database. Prints
-as JSON what the driver has taken for a VNF of each project, in RUNS runs: {"files", "vims", "refused", "faults"}.
+as JSON what the driver has taken for a VNF of each project, in RUNS runs: {"files", "vims", "refused", "faults"}. If an NFVO outside has
+the packages, one with the VNFD id of another project's VNF is taken for nothing: "outside" counts that.
 
 real_whose.py RUNS: HOME has Tacker's configuration.
 """
@@ -21,6 +22,7 @@ from tacker.db import api as db_api
 from tacker.db import model_base
 from tacker.db.db_sqlalchemy import models
 import tacker.db.migration.models.head  # noqa: F401  # all models
+from tacker.sol_refactored.common import config
 from tacker.vnflcm import utils as vnflcm_utils
 
 logging.disable(logging.CRITICAL)
@@ -32,7 +34,7 @@ model_base.BASE.metadata.create_all(engine)
 registered = []
 vim.register = lambda context, project, instance, *args: registered.append(project)
 packages = []  # with the shared id
-count = {"files": 0, "vims": 0, "refused": 0, "faults": []}
+count = {"files": 0, "vims": 0, "refused": 0, "outside": 0, "faults": []}
 
 
 def package(project, vnfd, more):
@@ -84,4 +86,8 @@ for run in range(int(sys.argv[1])):
         take("files", lambda: tacker_v2.package_folder("i", own[project]), of_own[project])
         take("vims", lambda: register({"id": "i", "vnfdId": shared}), [project])
         take("vims", lambda: register({"id": "i", "vnfdId": own[project]}), [project])
+        config.CONF.set_override("use_external_nfvo", True, "v2_nfvo")
+        taken = [tacker_v2.package_folder("i", own[project]), register({"id": "i", "vnfdId": own[project]})]
+        config.CONF.clear_override("use_external_nfvo", "v2_nfvo")
+        count["outside"] += taken == [None, []]
 json.dump(count, sys.stdout)

@@ -7,17 +7,15 @@ only packages of their own project. What a VNF instance says of a VIM, its user 
 from typing import Any
 
 from nodehitch import client
-from nodehitch.tacker import packages, tacker_v2, vim
+from nodehitch.tacker import tacker_v2, vim
 from tacker import context as tacker_context
 
 
 def register(instance: client.Object, name: str, access: client.Object) -> None:
-    """Make the VIM one of this access. There is none if Tacker has no VNF package with its VNFD: an NFVO outside has it."""
-    _, found = tacker_v2.packages_of(instance["id"], instance["vnfdId"])
-    if len(found) > 1:
-        raise packages.ambiguous(instance["id"], instance["vnfdId"], len(found))
-    for each in found:
-        vim.register(_user(each.project), each.project, instance["id"], name, access)
+    """Make the VIM one of this access. There is none if an NFVO outside has the VNF package."""
+    found = tacker_v2.package_of(instance["id"], instance["vnfdId"])
+    if found:
+        vim.register(_user(found.project), found.project, instance["id"], name, access)
 
 
 def delete(instance: client.Object) -> None:
@@ -26,7 +24,7 @@ def delete(instance: client.Object) -> None:
     Of several projects each is asked for one with the instance's mark. Whoever has written that
     mark has written it into a VIM of his own.
     """
-    _, found = tacker_v2.packages_of(instance["id"], instance["vnfdId"])
+    found = tacker_v2.packages_of(instance["id"], instance["vnfdId"])
     for project in sorted({each.project for each in found}):
         vim.delete(_user(project), project, instance["id"])
 

@@ -1,0 +1,3 @@
+from types import SimpleNamespace
+
+CONF = SimpleNamespace(v2_nfvo=SimpleNamespace(use_external_nfvo=False))
