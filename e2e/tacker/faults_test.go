@@ -1,7 +1,11 @@
 package tacker
 
 import (
+	"crypto/sha256"
+	"encoding/pem"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -196,6 +200,13 @@ func TestSettings(t *testing.T) {
 		}
 		raises(map[string]string{"root_certificate": w.path(name), "pin": client.Pin(foreign.Cert)}, "expected the root alone")
 	}
+	// One block has both, and the pin is that of its content.
+	block, _ := pem.Decode(own)
+	both := slices.Concat(foreign.Cert.Raw, block.Bytes)
+	if err := os.WriteFile(w.path("both.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: both}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	raises(map[string]string{"root_certificate": w.path("both.pem"), "pin": fmt.Sprintf("sha256:%x", sha256.Sum256(both))}, "expected the root alone")
 	if err := os.Chown(w.path("token"), 65534, 0); err != nil {
 		t.Fatal(err)
 	}

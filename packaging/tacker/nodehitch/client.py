@@ -288,7 +288,12 @@ def trust_only(root_certificate: str, pin: str) -> ssl.SSLContext:
         raise Error("root certificate: is %s, but the pin is %s; one of the two belongs to another controller" % (found, pin))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(cadata=der)  # what was hashed, and no more
+    try:
+        context.load_verify_locations(cadata=der)  # what was hashed, and no more
+    except ssl.SSLError as error:
+        raise Error("root certificate: expected one certificate as PEM: %s" % error) from None
+    if context.cert_store_stats()["x509"] != 1:  # OpenSSL reads all that one block has
+        raise Error(several)
     return context
 
 
