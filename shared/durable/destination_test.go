@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,9 +15,16 @@ import (
 func TestDestination(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
+	written, err := os.Create(at("written"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer written.Close()
+	open := fmt.Sprint("/dev/fd/", written.Fd()) // as /dev/stdout is, if it is a file
 	for _, err := range []error{
 		os.WriteFile(at("file"), nil, 0o600), os.Symlink("file", at("link")), os.Symlink("gone", at("nowhere")),
 		syscall.Mkfifo(at("pipe"), 0o600), os.Symlink("pipe", at("link to a pipe")), os.Symlink("/dev/null", at("link to a device")),
+		os.Symlink(open, at("link to what is open")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -33,6 +41,8 @@ func TestDestination(t *testing.T) {
 		"a link to a device":    {path: at("link to a device"), refused: "is no file"},
 		"a directory":           {path: dir, refused: "is no file"},
 		"no directory":          {path: at("none/file"), refused: "no such file or directory; make the directory"},
+		"what is open":          {path: open, refused: "is a file that a process has open"},
+		"a link to it":          {path: at("link to what is open"), refused: "is a file that a process has open"},
 		"a file as a directory": {path: at("file/file"), refused: "not a directory"},
 	} {
 		got, err := durable.Destination(c.path)

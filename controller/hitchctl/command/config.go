@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -71,12 +72,8 @@ func (a *app) useContext() *cobra.Command {
 written anew, without its comments.`,
 		Example:           "  hitchctl config use-context berlin",
 		ValidArgsFunction: a.completeContext,
-		RunE: a.run(func(_ context.Context, args []string) error {
-			file, err := connect.Open(a.getenv)
-			if err != nil {
-				return err
-			}
-			if err := file.Use(args[0]); err != nil {
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			if _, err := a.change(ctx, func(file *connect.File) error { return file.Use(args[0]) }); err != nil {
 				return err
 			}
 			return a.print("the context in use is " + args[0])
@@ -92,22 +89,42 @@ func (a *app) setContext() *cobra.Command {
 		Example: `  hitchctl config set-context default --server https://192.0.2.1:8443,https://192.0.2.2:8443
   hitchctl config set-context tokyo --server https://192.0.2.9:8443 --ca tokyo.pem --token-file tokyo.token`,
 		ValidArgsFunction: a.completeContext,
-		RunE: a.run(func(_ context.Context, args []string) error {
-			file, err := connect.Open(a.getenv)
+		RunE: a.run(func(ctx context.Context, args []string) error {
+			path, err := a.change(ctx, func(file *connect.File) error {
+				changed, err := file.All()[args[0]].Changed(a.target)
+				if err != nil {
+					return err
+				}
+				file.Set(args[0], changed)
+				return file.Save()
+			})
 			if err != nil {
 				return err
 			}
-			changed, err := file.All()[args[0]].Changed(a.target)
-			if err != nil {
-				return err
-			}
-			file.Set(args[0], changed)
-			if err := file.Save(); err != nil {
-				return err
-			}
-			return a.print("context " + args[0] + " written to " + file.Path())
+			return a.print("context " + args[0] + " written to " + path)
 		}),
 	}
+}
+
+// change has the context file changed by nobody else meanwhile, and returns its path.
+func (a *app) change(ctx context.Context, change func(*connect.File) error) (path string, err error) {
+	path, err = connect.Path(a.getenv)
+	switch {
+	case err != nil:
+		return "", err
+	case path == "":
+		return "", errors.New("there is no context file, because no home directory is set; set HOME, or NODEHITCH_CONFIG to the file")
+	}
+	unlock, err := connect.Lock(ctx, path)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	file, err := connect.OpenPath(path)
+	if err != nil {
+		return "", err
+	}
+	return path, change(file)
 }
 
 func (a *app) viewConfig() *cobra.Command {

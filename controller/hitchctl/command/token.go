@@ -74,11 +74,15 @@ func (a *app) createToken(ctx context.Context, c *client.Controller, name string
 	var trust *api.Trust
 	var file *connect.File
 	if f.context != "" {
-		var err error
 		if err := connect.Join(f.server).Check("--context-server"); err != nil {
 			return err
 		}
-		if file, err = f.contextFile(); err != nil { // before a token is made for nothing
+		unlock, err := connect.Lock(ctx, f.context) // before a token is made for nothing
+		if err != nil {
+			return err
+		}
+		defer unlock()
+		if file, err = f.contextFile(); err != nil {
 			return err
 		}
 		if trust, err = client.Read[api.Trust](c.GetTrust(ctx)); err != nil {

@@ -46,15 +46,23 @@ func DefaultPath(getenv func(string) string) string {
 	return ""
 }
 
-// Open reads the context file that the environment names. Only the one of NODEHITCH_CONFIG has
+// Path is that of the context file that the environment names. Only the one of NODEHITCH_CONFIG has
 // to exist.
-func Open(getenv func(string) string) (*File, error) {
+func Path(getenv func(string) string) (string, error) {
 	named := getenv("NODEHITCH_CONFIG")
-	f, err := OpenPath(cmp.Or(named, DefaultPath(getenv)))
-	if err == nil && named != "" && !f.exists {
-		return nil, fmt.Errorf("reading the context: NODEHITCH_CONFIG names %s: no such file", named)
+	if _, err := os.Stat(named); named != "" && errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("reading the context: NODEHITCH_CONFIG names %s: no such file", named)
 	}
-	return f, err
+	return cmp.Or(named, DefaultPath(getenv)), nil
+}
+
+// Open reads the context file at Path.
+func Open(getenv func(string) string) (*File, error) {
+	path, err := Path(getenv)
+	if err != nil {
+		return nil, err
+	}
+	return OpenPath(path)
 }
 
 // OpenPath reads a context file. One that does not exist has no contexts.
@@ -172,14 +180,11 @@ func (f *File) Use(name string) error {
 	return f.Save()
 }
 
-// Save writes the file, for its owner alone.
+// Save writes the file, for its owner alone. Lock keeps it from undoing another one's change.
 func (f *File) Save() error {
 	text, err := yaml.Marshal(f)
 	if err != nil {
 		return fmt.Errorf("encoding the context: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return fmt.Errorf("writing %s: %w", f.path, err)
 	}
 	path, err := durable.Destination(f.path)
 	if err != nil {
