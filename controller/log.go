@@ -9,6 +9,7 @@ import (
 	"github.com/coreos/go-systemd/v22/journal"
 
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/shared/plain"
 )
 
 // newLog makes the log. Text that goes to the systemd journal carries no time,
@@ -19,12 +20,23 @@ func newLog(c config.Log, out *os.File) *slog.Logger {
 	_ = level.UnmarshalText([]byte(c.Level))
 	options := &slog.HandlerOptions{Level: level}
 	if c.Format == "json" {
-		return slog.New(slog.NewJSONHandler(out, options))
+		return slog.New(slog.NewJSONHandler(escaping{out}, options))
 	}
 	if ok, err := journal.StderrIsJournalStream(); ok && err == nil && out == os.Stderr {
 		return slog.New(newJournalHandler(out, options))
 	}
 	return slog.New(slog.NewTextHandler(out, options))
+}
+
+// escaping escapes what does something where it is shown, which slog does in text, and in JSON only
+// for some of it. slog writes each record at once.
+type escaping struct{ io.Writer }
+
+func (w escaping) Write(p []byte) (int, error) {
+	if _, err := w.Writer.Write(plain.JSON(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // priorities are syslog's for slog's levels, the highest first.

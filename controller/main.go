@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/shared/plain"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -31,7 +32,7 @@ func main() {
 	if err == nil {
 		return
 	}
-	fmt.Fprintln(os.Stderr, "nodehitch-controller:", err)
+	fmt.Fprintln(plain.Writer(os.Stderr), "nodehitch-controller:", err)
 	var running *runError
 	if errors.As(err, &running) {
 		os.Exit(exitFailed)
