@@ -216,6 +216,12 @@ func TestWhatANodeSaysPushesNothingElseOut(t *testing.T) {
 		n.Identity = &store.Identity{Serial: fmt.Sprint(i), EnrolledAt: n.Identity.EnrolledAt}
 		n.Generation++
 		says(n)
+		w.must(w.store.Update(func(t *store.Tx) error { // it calls no more, and again
+			for _, what := range []api.EventType{api.HappenedNodeLost, api.HappenedNodeBack} {
+				t.Tell(one, store.Event{Type: what, NodeID: n.ID, NodeName: n.Name})
+			}
+			return nil
+		}))
 		if i%100 == 99 {
 			w.must(w.log.Sweep(context.Background()))
 		}

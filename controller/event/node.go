@@ -52,13 +52,20 @@ func (h *happening) node(c store.Change[store.Node]) {
 	}
 }
 
-// said are the events that a node makes by what it says, as often as it likes.
-var said = []api.EventType{api.HappenedConditionChanged, api.HappenedDocumentObserved, api.HappenedRebooted, api.HappenedAgentUpgraded,
-	api.HappenedCertificateRenewed, api.HappenedDocumentGiven}
+// said are the events that a node makes by what it says, as often as it likes, and silent those that
+// it makes by saying nothing for a while, which the controller tells.
+var (
+	said = []api.EventType{api.HappenedConditionChanged, api.HappenedDocumentObserved, api.HappenedRebooted, api.HappenedAgentUpgraded,
+		api.HappenedCertificateRenewed, api.HappenedDocumentGiven}
+	silent = []api.EventType{api.HappenedNodeLost, api.HappenedNodeBack}
+)
 
-// onlySaid says that a node has caused all of a record, and that it can cause it again.
+// onlySaid says that nodes have caused all of a record, and that they can cause it again.
 func onlySaid(r store.Events) bool {
-	return strings.HasPrefix(r.By, "node ") && !slices.ContainsFunc(r.Events, func(e store.Event) bool { return !slices.Contains(said, e.Type) })
+	byNode := strings.HasPrefix(r.By, "node ")
+	return !slices.ContainsFunc(r.Events, func(e store.Event) bool {
+		return !slices.Contains(silent, e.Type) && !(byNode && slices.Contains(said, e.Type))
+	})
 }
 
 // identity is what happened to a node's identity, "" for nothing, and why.
