@@ -41,7 +41,8 @@ def packages_of(instance: str, vnfd: str) -> List[Package]:
         conductor_server.init([])
         transactions.get_engine()  # a query does not give Tacker's settings to the database's facade, which takes none afterwards
         objects.register_all()
-        return packages.with_vnfd(tacker_context.get_admin_context(), vnfd)
+        found: List[Package] = packages.with_vnfd(tacker_context.get_admin_context(), vnfd)
+        return found
     except Exception as error:  # of Tacker's configuration or of its database
         raise client.Error("VNF instance %s: Tacker's database does not tell the VNF package of VNFD %s: %s: %s"
                            % (instance, vnfd, type(error).__name__, " ".join(str(error).split()))) from None
