@@ -196,7 +196,8 @@ func dump(t *testing.T, program, path string, files map[string]hosttest.FileStat
 	}
 	argv := []string{program, "--config", filepath.Join(root, path), "config", "dump"}
 	cmd := exec.CommandContext(t.Context(), argv[0], argv[1:]...)
-	cmd.Dir = "/" // some find relative imports from here
+	cmd.Dir = "/"                                              // some find relative imports from here
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off") // it lives for some milliseconds, thousands of times
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		err = &host.CommandError{Argv: argv, Code: exit.ExitCode(), Output: strings.ReplaceAll(string(exit.Stderr), root, ""), Err: err}

@@ -21,6 +21,7 @@ func TestConfigPathIsWhatContainerdReads(t *testing.T) {
 	versions := []string{"", "version = 1\n", "version = 2\n", "version = 3\n"}
 	for _, engine := range append([]string{""}, realcontainerd.Versions...) {
 		t.Run(cmp.Or(engine, "installed"), func(t *testing.T) {
+			t.Parallel()
 			machine(t, containerd(t, engine)) // skips if it is not there
 			outcomes := map[string]int{}
 			for _, root := range versions {
