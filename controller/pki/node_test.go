@@ -104,6 +104,9 @@ func TestAClockBeforeTheCertificatesIsSaid(t *testing.T) {
 			t.Errorf("the agent is told: %v", err)
 		}
 	}
+	if text := log.String(); strings.Count(text, "level=ERROR") != 1 {
+		t.Errorf("the log says:\n%s\nwant it once after three calls", text)
+	}
 	if err := w.Rotate(); err != nil {
 		t.Error(err)
 	}

@@ -3,6 +3,7 @@ package params_test
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,6 +103,7 @@ func TestRegistryDefaults(t *testing.T) {
 		`{"ssh_cp_name":"CP1","port_no":"443"}`:                    {SSHCPName: "CP1", Username: "ubuntu", Port: 443},
 		`{"ssh_cp_name":"CP1","image_path":"./a.tar","proxy":{}}`:  {SSHCPName: "CP1", Username: "ubuntu", Port: 5000, ImagePath: "a.tar", Proxy: &params.Proxy{}},
 		`{"ssh_cp_name":"CP1","ssh_username":"debian","x":[null]}`: {SSHCPName: "CP1", Username: "debian", Port: 5000},
+		`{"ssh_cp_name":"CP1","vdu_id":"registryNode"}`:            {SSHCPName: "CP1", VduID: "registryNode", Username: "ubuntu", Port: 5000},
 	} {
 		p, report := params.Parse(json.RawMessage(`{"private_registry_installation_param":`+text+`}`), "")
 		if p == nil {
@@ -179,6 +181,32 @@ func TestTwoRolesMayShareACPNameInAspectsOfTheirOwn(t *testing.T) {
 		"worker_node":{"aspect_id":"workers","ssh_cp_name":"CP1"}}}`), "")
 	if p == nil {
 		t.Error(report.Faults)
+	}
+}
+
+// Each VDU is also a resource that the package's templates have to make.
+func TestRolesMayShareACPNameInVDUsOfTheirOwn(t *testing.T) {
+	p, report := params.Parse(json.RawMessage(`{"k8s_cluster_installation_param":{"script_path":"s",
+		"master_node":{"vdu_id":"master","ssh_cp_name":"CP1","cluster_cp_name":"vip"},
+		"worker_node":{"vdu_id":"worker","ssh_cp_name":"CP1"},
+		"storage_server":{"vdu_id":"storage","ssh_cp_name":"CP1","nic_cp_name":"CP1",
+			"cinder_volume_setup_params":[{"volume_resource_id":"v1","mount_to":"/volume"}],
+			"nfs_server_setup_params":[{"export_dir":"/volume","export_to":"node1"}]}}}`), "")
+	if p == nil {
+		t.Fatal(report.Faults)
+	}
+	if got, want := []string{p.Cluster.Master.VduID, p.Cluster.Worker.VduID, p.Cluster.StorageServer.VduID}, []string{"master", "worker", "storage"}; !slices.Equal(got, want) {
+		t.Errorf("VDUs %q, want %q", got, want)
+	}
+	var servers []string
+	for _, use := range params.Resources(p, fault.Root) {
+		if use.Kind == params.ServerResource {
+			servers = append(servers, use.Name+" at "+use.Pointer)
+		}
+	}
+	const at = " at /k8s_cluster_installation_param/"
+	if want := []string{"master" + at + "master_node/vdu_id", "worker" + at + "worker_node/vdu_id", "storage" + at + "storage_server/vdu_id"}; !slices.Equal(servers, want) {
+		t.Errorf("servers %q, want %q", servers, want)
 	}
 }
 

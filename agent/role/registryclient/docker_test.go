@@ -95,7 +95,7 @@ func TestInsecureRegistries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := machine(t, docker)
 			if c.before != "" {
-				file(daemonJSON, c.before)(r.m)
+				hosttest.WithFile(daemonJSON, c.before, 0o640)(r.m)
 			}
 			r.m.Files[daemonJSON+"x"] = hosttest.FileState{} // not the agent's
 			r.m.Containers.Insecure = map[bool][]string{true: {"10.0.0.0/8"}, false: nil}[strings.Contains(c.before, "/8")]
@@ -115,6 +115,9 @@ func TestInsecureRegistries(t *testing.T) {
 			r.connect().expect("True Removed")
 			if got := r.file(daemonJSON); got != c.removed {
 				t.Errorf("left: %q, want %q", got, c.removed)
+			}
+			if mode := r.m.Files[daemonJSON].Mode; c.removed != "" && mode != 0o640 {
+				t.Errorf("the file's mode is %04o, want the owner's, 0640", mode)
 			}
 			if owner := strings.Contains(c.before, plain); slices.Contains(r.m.Containers.Insecure, plain) != owner {
 				t.Errorf("the engine still has %q", r.m.Containers.Insecure)

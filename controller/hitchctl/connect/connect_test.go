@@ -249,6 +249,30 @@ func TestAContextIsReadBack(t *testing.T) {
 	}
 }
 
+// A context file may be a link, into a folder that a person keeps elsewhere.
+func TestAContextIsWrittenThroughALink(t *testing.T) {
+	link := filepath.Join(t.TempDir(), "hitchctl.yaml")
+	if err := os.Symlink("kept.yaml", link); err != nil {
+		t.Fatal(err)
+	}
+	f := connect.NewFile(link)
+	f.Set("", connect.Context{Server: connect.Servers("https://a")})
+	if err := f.Save(); err == nil || !strings.Contains(err.Error(), "is a link to nothing") {
+		t.Errorf("to nothing: %v", err)
+	}
+	kept := filepath.Join(filepath.Dir(link), "kept.yaml")
+	if err := os.WriteFile(kept, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Save(); err != nil {
+		t.Fatal(err)
+	}
+	to, err := os.Readlink(link)
+	if text, readErr := os.ReadFile(kept); err != nil || to != "kept.yaml" || string(text) != "server: https://a\n" {
+		t.Errorf("the link leads to %q (%v), and the file has %q (%v)", to, err, text, readErr)
+	}
+}
+
 // One URL is written as it always was, several as a list.
 func TestServersInAFile(t *testing.T) {
 	for given, want := range map[string]string{"https://a": "server: https://a\n", "https://a, https://b": "server:\n- https://a\n- https://b\n"} {
