@@ -23,6 +23,9 @@ func (s *Handler) ListEvents(ctx context.Context, r ListEventsRequestObject) (Li
 	}
 	q := event.Query{InstanceID: canonical(text(p.VnfInstanceID)), NodeID: canonical(text(p.NodeID)), VolumeID: canonical(text(p.VolumeID)),
 		Since: p.Since, Limit: fewEvents}
+	if p.Type != nil {
+		q.Type = *p.Type
+	}
 	if p.Limit != nil {
 		q.Limit = *p.Limit
 	}

@@ -38,10 +38,14 @@ func TestWhatHasHappenedIsListedAndWaitedFor(t *testing.T) {
 	if types := typesOf(list.Items); !slices.Equal(types, []wire.EventType{wire.HappenedDocumentObserved, wire.HappenedConditionChanged}) {
 		t.Errorf("the report is answered with %v", types)
 	}
+	w.ok(w.as(w.viewer, "GET", "/v1/events?type=Enrolled", ""), http.StatusOK, &list)
+	if types := typesOf(list.Items); !slices.Equal(types, []wire.EventType{wire.HappenedEnrolled}) {
+		t.Errorf("of one type there are %v", types)
+	}
 	if a := w.as(w.viewer, "GET", "/v1/events?since=1", ""); a.status != http.StatusGone || a.problem.Type != wire.ProblemEventsPruned {
 		t.Errorf("what is long gone: %d %s", a.status, a.body)
 	}
-	for _, query := range []string{"since=0", "limit=0", "limit=10001", "nodeId=x", "wait=1h"} {
+	for _, query := range []string{"since=0", "limit=0", "limit=10001", "nodeId=x", "type=enrolled", "wait=1h"} {
 		if a := w.as(w.viewer, "GET", "/v1/events?"+query, ""); a.status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", query, a.status, a.body)
 		}

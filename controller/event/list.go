@@ -13,6 +13,8 @@ import (
 // Query is which events are asked for. An empty id asks for all.
 type Query struct {
 	InstanceID, NodeID, VolumeID string
+	// Type is of which type, "" for any.
+	Type api.EventType
 	// Since is the sequence behind which the events begin, the oldest first; nil asks for the
 	// newest ones.
 	Since *int64
@@ -74,6 +76,9 @@ func (l *Log) find(t *store.Tx, q Query) (records []record, err error) {
 		keys, err := t.Events().Keys(store.InstancePrefix(id))
 		if err != nil {
 			return nil, err
+		}
+		if q.Type != "" && !slices.Contains(said, q.Type) { // what nodes have said may be thousands of records
+			keys = slices.DeleteFunc(keys, isSaid)
 		}
 		of := make([]record, len(keys))
 		for i, key := range keys {
@@ -149,7 +154,7 @@ func (q Query) collect(t *store.Tx, records []record, list *api.EventList) error
 func (q Query) of(r record, kept store.Events) (events []api.Event) {
 	for i, e := range kept.Events {
 		sequence := r.sequence + int64(i)
-		if q.Since != nil && sequence <= *q.Since || q.NodeID != "" && q.NodeID != e.NodeID || q.VolumeID != "" && q.VolumeID != e.VolumeID {
+		if q.Since != nil && sequence <= *q.Since || q.NodeID != "" && q.NodeID != e.NodeID || q.VolumeID != "" && q.VolumeID != e.VolumeID || q.Type != "" && q.Type != e.Type {
 			continue
 		}
 		events = append(events, api.Event{Sequence: sequence, At: kept.At, By: kept.By, VnfInstanceID: r.instanceID,

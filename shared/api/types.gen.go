@@ -1977,6 +1977,9 @@ type ListEventsParams struct {
 	// VolumeID Only those about this volume
 	VolumeID *string `form:"volumeId,omitempty" json:"volumeId,omitempty"`
 
+	// Type Only those of this type
+	Type *EventType `form:"type,omitempty" json:"type,omitempty"`
+
 	// Since Only those after this sequence; 410 if some of them are no longer kept
 	Since *int64 `form:"since,omitempty" json:"since,omitempty"`
 

@@ -26,6 +26,7 @@ type events struct {
 	output                 output
 	watch                  bool
 	instance, node, volume string
+	kind                   string
 	since                  int64
 	limit                  int
 }
@@ -36,6 +37,7 @@ func (a *app) events() *cobra.Command {
 		Use: "events", Short: "Show what has happened, to what, when and by whom", Long: eventsHelp, Args: cobra.NoArgs,
 		Example: `  hitchctl events --watch
   hitchctl events --node storage_server
+  hitchctl events --type Revoked
   hitchctl events --instance 0b1a5c2e -o json`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              a.withController(func(ctx context.Context, c *client.Controller, _ []string) error { return e.do(ctx, c) }),
@@ -45,6 +47,7 @@ func (a *app) events() *cobra.Command {
 	cmd.Flags().StringVar(&e.instance, "instance", "", "only those of this instance")
 	cmd.Flags().StringVar(&e.node, "node", "", "only those about this node")
 	cmd.Flags().StringVar(&e.volume, "volume", "", "only those about this volume")
+	cmd.Flags().StringVar(&e.kind, "type", "", "only those of this type, such as Revoked")
 	cmd.Flags().Int64Var(&e.since, "since", 0, "only those after this sequence, which -o json shows")
 	cmd.Flags().IntVar(&e.limit, "limit", 100, "without --since: how many of the newest")
 	for _, kind := range []string{"instance", "node", "volume"} {
@@ -94,6 +97,9 @@ func (e *events) params(ctx context.Context, c *client.Controller) (params api.L
 			return params, err
 		}
 		*of.id = &id
+	}
+	if e.kind != "" {
+		params.Type = (*api.EventType)(&e.kind)
 	}
 	if params.Limit = &e.limit; e.since > 0 {
 		params.Since = &e.since
