@@ -62,7 +62,7 @@ func (v *v1) operation(name string) {
 	params, err := json.Marshal(object{"additionalParams": v.parameters})
 	if err == nil {
 		state["occurrences"] = []object{{"id": uuid.NewString(), "vnf_instance_id": v.id, "operation_state": "PROCESSING",
-			"operation": name, "operation_params": string(params)}}
+			"operation": name, "operation_params": string(params), "state_entered_time": 0}}
 		params, err = json.Marshal(state)
 	}
 	if err := errors.Join(err, os.WriteFile(v.tacker.path("state.json"), params, 0o600)); err != nil {

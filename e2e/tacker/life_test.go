@@ -65,7 +65,7 @@ func TestLife(t *testing.T) {
 	t.Run("scale out", func(t *testing.T) {
 		since()
 		v.workers = append(v.workers, v.newWorker())
-		v.begin("SCALE", nil)
+		v.begin("SCALE", scaleRequest("SCALE_OUT"))
 		v.heat("UPDATE_COMPLETE")
 		v.boot()
 		v.call("scale_end", object{"type": "SCALE_OUT", "aspect_id": "worker_instance", "number_of_steps": 1},

@@ -197,10 +197,10 @@ func (r realDatabase) steps(steps ...object) (got []vimStep) {
 	return got
 }
 
-// TestHealsOfRealTacker takes stacks of the v1 API through heals of VNFCs and of the entire VNF, and
-// through rollbacks of scale-outs, as Tacker keeps their parameters.
+// TestHealsOfRealTacker takes stacks of the v1 API through heals of VNFCs and of the entire VNF, through rollbacks of
+// scale-outs, as Tacker keeps their parameters, and through changes of connectivity after scalings.
 func TestHealsOfRealTacker(t *testing.T) {
-	results.Begin(t, suite, "real-tacker-heals", "Tacker's own conductor and OpenStack driver give Heat the right parameters at each of ten operations, with packages of this release and of earlier ones; VNFs whose kept parameters were altered, up to what YAML cannot read, are mended; what Tacker keeps does not grow")
+	results.Begin(t, suite, "real-tacker-heals", "Tacker's own conductor and OpenStack driver give Heat the right parameters at each of ten operations, with packages of this release and of earlier ones; VNFs whose kept parameters were altered, up to what YAML cannot read, are mended; what Tacker keeps does not grow; after a scaling Tacker sends Heat the old sizes, which the driver refuses or corrects")
 	source(t)
 	w := newWorld(t)
 	v := w.newVNF()
@@ -211,7 +211,7 @@ func TestHealsOfRealTacker(t *testing.T) {
 		Faults []string
 		Bytes  []int
 	}
-	if err := json.Unmarshal(out, &lives); err != nil || len(lives) != 11 {
+	if err := json.Unmarshal(out, &lives); err != nil || len(lives) != 13 {
 		t.Fatalf("%d lives: %v\n%s", len(lives), err, out)
 	}
 	for _, life := range lives {

@@ -52,24 +52,26 @@ func TestRollbackOfAnInstantiation(t *testing.T) {
 // TestRollbackOfAScaleOut: Tacker calls scale_start with the names that Heat has, and no
 // hook afterwards.
 func TestRollbackOfAScaleOut(t *testing.T) {
-	results.Begin(t, suite, "rollback/scale-out", "a rolled-back scale-out leaves no node; the next scale-out drops its server and completes")
+	results.Begin(t, suite, "rollback/scale-out", "a rolled-back scale-out leaves no node and takes no worker that was added before; the next scale-out drops its server and completes")
 	w := newWorld(t)
 	s := &scaling{vnf: w.newVNF()}
 	s.instantiated()
+	s.out()
 	before := len(s.operations())
 	lost := s.newWorker()
 	s.late(lost)
 	s.workers = append([]*server{lost}, s.workers...)
-	s.begin("SCALE", nil)
+	s.begin("SCALE", scaleRequest("SCALE_OUT"))
 	s.updated()
 	w.configure(map[string]string{"deadline": "2"})
 	s.call("scale_end", scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{lost.member}}).raises("SCALE END", lost.id, "NotEnrolled")
 	w.configure(nil)
 	s.call("scale_start", scaleRequest("SCALE_OUT"), object{"scale_name_list": []string{lost.member[:8]}}).succeeds()
 	s.asRecorded(before, "SCALE END FAILED")
-	s.makes("scale", object{"number": 1})
-	s.keep(s.kept.after)
 	s.leave()
+	s.makes("scale", object{"request": scaleRequest("SCALE_OUT"), "number": len(s.workers)})
+	s.keep(s.kept.after)
+	s.sized()
 	s.out()
 	s.asRecorded(before, "SCALE END FAILED", "SCALE END COMPLETED")
 	if nodes := s.instance().Nodes; slices.Contains(nodes, lost.id) {
@@ -212,7 +214,7 @@ func TestAFailedChangeOfConnectivity(t *testing.T) {
 		"heal of a worker": func() { v.heal(v.workers[0]) },
 		"scale-out": func() {
 			v.workers = append(v.workers, v.newWorker())
-			v.begin("SCALE", nil)
+			v.begin("SCALE", scaleRequest("SCALE_OUT"))
 			v.updated()
 			v.call("scale_end", scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{v.workers[len(v.workers)-1].member}}).succeeds()
 		},
@@ -223,6 +225,9 @@ func TestAFailedChangeOfConnectivity(t *testing.T) {
 			refused()
 			next()
 			v.withdrawn(false)
+			if name == "scale-out" { // after one, only a heal lets the connectivity change
+				v.heal(v.workers[0])
+			}
 		})
 	}
 }

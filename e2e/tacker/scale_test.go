@@ -31,7 +31,7 @@ func (s *scaling) out() {
 	added := s.newWorker()
 	s.workers = append(s.workers, added)
 	if s.script == nil {
-		s.begin("SCALE", nil)
+		s.begin("SCALE", scaleRequest("SCALE_OUT"))
 		s.updated()
 		s.call("scale_end", scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{added.member}}).succeeds()
 	} else {
@@ -50,7 +50,7 @@ func (s *scaling) in() (left *server) {
 	s.t.Helper()
 	left = s.workers[0]
 	if s.script == nil {
-		s.begin("SCALE", nil)
+		s.begin("SCALE", scaleRequest("SCALE_IN"))
 		s.call("scale_start", scaleRequest("SCALE_IN"), object{"scale_name_list": []string{"x"}, "scale_out_id_list": []string{left.member}}).succeeds()
 		s.leave()
 	} else {
@@ -116,9 +116,30 @@ func TestScaleIn(t *testing.T) {
 	v := w.newVNF()
 	v.instantiated()
 	before := len(v.operations())
-	v.begin("SCALE", nil)
+	v.begin("SCALE", scaleRequest("SCALE_OUT"))
 	v.call("scale_start", scaleRequest("SCALE_OUT"), object{"scale_name_list": []string{"x"}}).succeeds()
 	v.asRecorded(before)
 	v.call("scale_start", scaleRequest("SCALE_IN"), object{"scale_name_list": []string{"x"}, "scale_out_id_list": []string{v.workers[0].member}}).succeeds()
 	v.asRecorded(before, "SCALE START COMPLETED")
+}
+
+// TestConnectivityAfterAScaling: Tacker's v1 API sends Heat the stack's own template, in which groups are as large as at the
+// instantiation or at the last heal.
+func TestConnectivityAfterAScaling(t *testing.T) {
+	results.Begin(t, suite, "connectivity-after-scaling", "after a scale-out the START of a change of connectivity is refused, because Heat would delete the new worker; after a heal it changes, and no worker is lost")
+	s := &scaling{vnf: newWorld(t).newVNF()}
+	s.instantiated()
+	s.out()
+	request := object{"ext_virtual_links": []object{{"ext_cps": []object{{"cpd_id": "workerNode_CP2"}}}}}
+	before := len(s.operations())
+	s.begin("CHANGE_EXT_CONN", nil)
+	s.call("change_external_connectivity_start", request, nil).raises("the size that worker_instance had before scaling", "Heal a VNFC")
+	s.asRecorded(before)
+	s.heal(s.workers[0])
+	s.begin("CHANGE_EXT_CONN", nil)
+	s.call("change_external_connectivity_start", request, nil).succeeds()
+	if problem := s.connected("workerNode_CP2"); problem != "" {
+		t.Fatal(problem)
+	}
+	s.call("change_external_connectivity_end", request, nil).succeeds()
 }

@@ -128,12 +128,12 @@ func (v *vnf) makes(operation string, more object) {
 	v.unharmed(operation)
 }
 
-// unharmed asserts that the stack's parameters, but for what nfv has, are what was given, and the root certificate the controller's.
+// unharmed asserts that the stack's parameters, but for nfv and sizes, are what was given, and the root certificate the controller's.
 func (v *vnf) unharmed(after string) {
 	v.t.Helper()
 	now := object{}
 	for name, value := range v.kept.heat.Parameters {
-		if name != "nfv" {
+		if name != "nfv" && !strings.HasSuffix(name, "_desired") {
 			now[name] = value
 		}
 	}
@@ -168,6 +168,25 @@ func (v *vnf) unharmed(after string) {
 	}
 	if want := v.Trust().RootCertificate; root != want {
 		v.t.Errorf("after %s a new server would trust %.90q, want %.90q", after, root, want)
+	}
+}
+
+// sized asserts that an update of the stack leaves its groups as large as they are: Heat makes each as large as the template and
+// its parameters say.
+func (v *vnf) sized() {
+	v.t.Helper()
+	heat := v.kept.heat
+	for name, members := range map[string][]*server{"master_instance": v.masters, "worker_instance": v.workers} {
+		size := heat.Template["resources"].(object)[name].(object)["properties"].(object)["desired_capacity"]
+		if of, ok := size.(object); ok {
+			parameter := of["get_param"].(string)
+			if size = heat.Parameters[parameter]; size == nil {
+				size = heat.Template["parameters"].(object)[parameter].(object)["default"]
+			}
+		}
+		if size != float64(len(members)) {
+			v.t.Errorf("Heat makes %s %v large; it has %d members", name, size, len(members))
+		}
 	}
 }
 
@@ -227,6 +246,7 @@ func (v *vnf) connected(points ...string) (problem string) {
 		v.t.Errorf("Heat refuses the change of connectivity, and Tacker goes on: %s", refused)
 	}
 	v.unharmed("change_ext_conn")
+	v.sized()
 	v.updated()
 	return ""
 }

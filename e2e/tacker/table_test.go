@@ -200,7 +200,7 @@ func lifeOfV1(s *stage) []hook {
 		one("instantiate_start", api.Instantiate, api.PhaseStart, func() { v.begin("INSTANTIATE", v.body) }, instantiate),
 		one("instantiate_end", api.Instantiate, api.PhaseEnd, s.created, instantiate),
 		one("scale_end", api.Scale, api.PhaseEnd, func() {
-			begin("SCALE")()
+			v.begin("SCALE", scaleRequest("SCALE_OUT"))
 			out = v.newWorker()
 			v.workers = append(v.workers, out)
 			s.updated()
@@ -218,7 +218,7 @@ func lifeOfV1(s *stage) []hook {
 		one("modify_information_start", api.ModifyInfo, api.PhaseStart, begin("MODIFY_INFO"), with(nil)),
 		one("modify_information_end", api.ModifyInfo, api.PhaseEnd, nothing, with(nil)),
 		one("scale_start", api.Scale, api.PhaseStart, func() {
-			begin("SCALE")()
+			v.begin("SCALE", scaleRequest("SCALE_IN"))
 			leaving = v.workers[0]
 		}, func() (object, object) {
 			return scaleRequest("SCALE_IN"), object{"scale_name_list": []string{"x"}, "scale_out_id_list": []string{leaving.member}}

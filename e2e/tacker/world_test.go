@@ -246,6 +246,7 @@ type occurrence struct {
 	State      string `json:"operation_state"`
 	Operation  string `json:"operation"`
 	Params     string `json:"operation_params"`
+	Entered    int    `json:"state_entered_time"` // only compared
 }
 
 // occurrences changes Tacker's database.
@@ -327,7 +328,7 @@ func (v *vnf) begin(operation string, body object) {
 				list[i].State = "COMPLETED"
 			}
 		}
-		return append(list, occurrence{ID: uuid.NewString(), InstanceID: v.id, State: "PROCESSING", Operation: operation, Params: string(params)})
+		return append(list, occurrence{ID: uuid.NewString(), InstanceID: v.id, State: "PROCESSING", Operation: operation, Params: string(params), Entered: len(list)})
 	})
 }
 

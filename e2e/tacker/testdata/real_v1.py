@@ -1,5 +1,6 @@
 """Takes stacks of Tacker's v1 API through heals and scale rollbacks, with the UserData class of a VNF package, Tacker's own OpenStack
-driver, conductor and database in SQLite. Stood in for are Heat, which records what it is given, and Tacker's reading of TOSCA.
+driver, conductor and database in SQLite, and through changes of connectivity after scalings. Stood in for are Heat, which records what
+it is given, and Tacker's reading of TOSCA.
 
 real_v1.py INSTANCE: INSTANCE is one that the controller has. HOME has Tacker's configuration. Prints a list of {"case", "faults",
 "bytes"} as JSON: the faults of each operation, and how long what Tacker keeps is after each.
@@ -13,6 +14,7 @@ import sys
 import types
 import uuid
 
+from nodehitch import client
 from nodehitch.tacker.hooks import Hook
 from nodehitch.tacker.shim import nodehitch_mgmt
 
@@ -55,35 +57,66 @@ RESOURCES = {
 }
 COMMON = {name: {"type": "string"} for name in ("nodehitch_pin", "nodehitch_join_token", "worker_user_data", "given_empty")}
 COMMON.update(nfv={"type": "json"}, nodehitch_controller_urls={"type": "comma_delimited_list"}, wait={"type": "boolean", "default": True})
+GROUPS = {"master_instance": 3, "worker_instance": 2}  # and how large they are at first
+
+
+def group(size):
+    return {"type": "OS::Heat::AutoScalingGroup", "properties": {"min_size": 1, "max_size": 9, "desired_capacity": {"get_param": size},
+                                                                 "resource": {"type": "member.yaml", "properties": {}}}}
+
+
+def policy(kind, target, **properties):
+    return {target + kind: {"type": "tosca.policies.nfv." + kind, "targets": [target], "properties": properties}}
+
+
 AGENT = {"type": "nodehitch-agent.yaml", "properties": {}}
 HOTS = {
-    "new": {"parameters": {**COMMON, "nodehitch_root_certificate_lines": {"type": "comma_delimited_list"}}, "resources": RESOURCES},
+    "new": {"parameters": {**COMMON, "nodehitch_root_certificate_lines": {"type": "comma_delimited_list"},
+                           **{name + "_desired": {"type": "number", "default": size} for name, size in GROUPS.items()}},
+            "resources": {**RESOURCES, **{name: group(name + "_desired") for name in GROUPS}}},
     "old": {"parameters": {**COMMON, "nodehitch_root_certificate": {"type": "string"}}, "resources": {**RESOURCES, "agent": AGENT}},
 }
 VNFD = {"topology_template": {"node_templates": {"VDU1": {
     "type": "tosca.nodes.nfv.Vdu.Compute",
     "properties": {"name": "VDU1", "sw_image_data": {"name": "debian"}},
     "capabilities": {"virtual_compute": {"properties": {"requested_additional_capabilities": {
-        "properties": {"requested_additional_capability_name": "m1.small"}}}}}}}}}
+        "properties": {"requested_additional_capability_name": "m1.small"}}}}}}},
+    "policies": [each for name, size in GROUPS.items() for each in (
+        policy("VduInitialDelta", name + "_vdu", initial_delta={"number_of_instances": size}),
+        policy("VduScalingAspectDeltas", name + "_vdu", aspect=name, deltas={"delta_1": {"number_of_instances": 1}}))] + [
+        policy("ScalingAspects", "all", aspects={name: {"max_scale_level": 5} for name in GROUPS}),
+        policy("InstantiationLevels", "all", default_level="one",
+               levels={"one": {"scale_info": {name: {"scale_level": 0} for name in GROUPS}}})]}}
 
 
 class Heat:
-    """Records the parameters of each call."""
+    """Records the parameters of each call, and has what they make of the stack."""
 
-    given = []
+    given, template, parameters = [], {}, {}
 
     def __init__(self, *args, **kwargs):
-        pass
+        self.stacks = types.SimpleNamespace(template=lambda stack_id: json.loads(json.dumps(Heat.template)))
+
+    @classmethod
+    def sizes(cls):
+        """Each update makes each group as large as its property says."""
+        of = {name: cls.template["resources"][name]["properties"]["desired_capacity"] for name in GROUPS}
+        return {name: cls.parameters.get(size["get_param"], GROUPS[name]) if isinstance(size, dict) else size for name, size in of.items()}
+
+    def _has(self, parameters, template=None, existing=False, **kwargs):
+        self.given.append(json.loads(json.dumps(parameters)))
+        Heat.parameters = {**(Heat.parameters if existing else {}), **self.given[-1]}
+        Heat.template = json.loads(json.dumps(yaml.safe_load(template), default=str)) if template else Heat.template
 
     def find_stack(self, **kwargs):
         return None
 
     def create(self, fields):
-        self.given.append(json.loads(json.dumps(fields["parameters"])))
+        self._has(**fields)
         return {"stack": {"id": "stack"}}
 
     def update(self, stack_id, **kwargs):
-        self.given.append(json.loads(json.dumps(kwargs["parameters"])))
+        self._has(**kwargs)
 
     def get(self, stack_id):
         return types.SimpleNamespace(stack_status="UPDATE_COMPLETE")
@@ -118,6 +151,13 @@ def context():
     return tacker_context.Context(user_id="user", project_id=PROJECT, is_admin=False)
 
 
+class Instance(types.SimpleNamespace):
+    """Tacker's object has its fields by both ways."""
+
+    def __getitem__(self, name):
+        return getattr(self, name)
+
+
 class VNF:
     """A VNF instance as Tacker has it."""
 
@@ -140,9 +180,7 @@ class VNF:
             add(vnfm_db.VNFD, id=self.vnfd, tenant_id=PROJECT, name="n", mgmt_driver="noop")
             add(vnfm_db.VNFDAttribute, id=str(uuid.uuid4()), vnfd_id=self.vnfd, key="vnfd_simple", value=yaml.safe_dump(VNFD))
             add(vnfm_db.VNF, id=INSTANCE, tenant_id=PROJECT, vnfd_id=self.vnfd, name="n", status="ACTIVE", vim_id=VIM, placement_attr={})
-            add(models.VnfLcmOpOccs, id=str(uuid.uuid4()), operation_state="PROCESSING", state_entered_time=timeutils.utcnow(),
-                start_time=timeutils.utcnow(), vnf_instance_id=INSTANCE, operation="HEAL", is_automatic_invocation=False,
-                is_cancel_pending=False, operation_params="{}", error_point=0, tenant_id=PROJECT)
+        self.occurrence("HEAL", "PROCESSING")
         self.folder = os.path.join(vnflcm_utils.CONF.vnf_package.vnf_package_csar_path, package)
         os.makedirs(os.path.join(self.folder, "BaseHOT/simple"))
         os.makedirs(os.path.join(self.folder, "UserData"))
@@ -152,15 +190,22 @@ class VNF:
         os.symlink(shim, os.path.join(self.folder, "UserData/k8s_cluster_user_data.py"))
         self.additional = {"lcm-operation-user-data": "./UserData/k8s_cluster_user_data.py", "lcm-operation-user-data-class": "KubernetesClusterUserData",
                            "worker_user_data": user_data, "given_empty": "", "wait": False, **join}
-        self.expected = {name: self.additional[name] for name in HOTS[hot]["parameters"] if name != "nfv"}
+        self.expected = {name: self.additional[name] for name in HOTS[hot]["parameters"] if name in self.additional}
         # Another controller's, as after a restore: an operation has what the controller says now.
         self.info = types.SimpleNamespace(
             flavour_id="simple", instance_id="stack", additional_params={**self.additional, "nodehitch_join_token": "old"},
             vnfc_resource_info=[types.SimpleNamespace(id="vnfc1", vdu_id="VDU1", storage_resource_ids=[], compute_resource=types.SimpleNamespace(
                 resource_id="server", vim_level_resource_type="OS::Nova::Server"))], virtual_storage_resource_info=[], scale_status=[])
-        self.instance = types.SimpleNamespace(id=INSTANCE, vnfd_id=self.vnfd, tenant_id=PROJECT, instantiated_vnf_info=self.info,
-                                              vim_connection_info=[], vnf_metadata={})
+        self.instance = Instance(id=INSTANCE, vnfd_id=self.vnfd, tenant_id=PROJECT, instantiated_vnf_info=self.info,
+                                 vim_connection_info=[], vnf_metadata={})
         self.faults, self.bytes = [], []
+
+    def occurrence(self, operation, state="COMPLETED", **params):
+        now = timeutils.utcnow()
+        with engine.begin() as c:
+            c.execute(models.VnfLcmOpOccs.__table__.insert().values(
+                id=str(uuid.uuid4()), operation_state=state, state_entered_time=now, start_time=now, vnf_instance_id=INSTANCE, operation=operation,
+                is_automatic_invocation=False, is_cancel_pending=False, operation_params=json.dumps(params), error_point=0, tenant_id=PROJECT))
 
     def dict(self):
         return {**Plugin().get_vnf(context(), INSTANCE), "res_num": 1}
@@ -219,11 +264,32 @@ class VNF:
         self.conduct(vnf, ["vnfc1"])
         self.looks("heal")
 
-    def scale_rollback(self):
-        vnf = self.dict()
-        infra.scale_in_reverse(context(), None, {}, vnf, types.SimpleNamespace(aspect_id="a"), None, ["one"], None, self.instance)
+    def scale_out(self, aspect):
+        """By Heat's policy. Tacker sends Heat neither template nor parameters."""
+        levels = {each.aspect_id: each.scale_level for each in self.info.scale_status}
+        levels[aspect] = levels.get(aspect, 0) + 1
+        self.info.scale_status = [types.SimpleNamespace(aspect_id=name, scale_level=level) for name, level in levels.items()]
+        self.occurrence("SCALE", aspect_id=aspect)
+
+    def scale_rollback(self, aspect="a", size=1):
+        vnf = {**self.dict(), "res_num": size}
+        infra.scale_in_reverse(context(), None, {}, vnf, types.SimpleNamespace(aspect_id=aspect), None, ["one"], None, self.instance)
         self.keep(vnf["attributes"]["stack_param"])
         self.looks("rollback of a scale-out")
+
+    def sized(self, what, **want):
+        if Heat.sizes() != {**GROUPS, **want}:
+            self.faults.append("%s: Heat makes the groups %r large" % (what, Heat.sizes()))
+
+    def connect(self):
+        """Tacker's part of a change of the external connectivity, and what the START says before it."""
+        cp = types.SimpleNamespace(cpd_id="CP1", cp_config=[types.SimpleNamespace(cp_protocol_data=[types.SimpleNamespace(
+            ip_over_ethernet=types.SimpleNamespace(ip_addresses=[]))])])
+        request = types.SimpleNamespace(ext_virtual_links=[types.SimpleNamespace(resource_id="net", ext_cps=[cp])])
+        error = self.hook("change_external_connectivity_start", change_ext_conn_request=request, grant=None, grant_request=None)
+        infra.change_ext_conn_vnf(context(), self.instance, self.dict(), vim, request)
+        self.looks("change of connectivity")
+        return error
 
     def modify(self):
         self.hook("modify_information_start", modify_vnf_request=None)
@@ -311,4 +377,40 @@ def refusals():
     yield report("not refused", vnf)
 
 
-json.dump([*lives(), *damaged(), *refusals()], printed)
+def scalings():
+    vnf = VNF("new", "a-config-id")
+    vnf.instantiate()
+    vnf.scale_out("worker_instance")
+    error = vnf.connect()
+    if "would send Heat the size that worker_instance had before scaling" not in error:
+        vnf.faults.append("a change of the external connectivity after a scale-out: %r" % error)
+    vnf.sized("what was refused")  # the worker would be lost
+    vnf.heal()
+    vnf.occurrence("HEAL")
+    vnf.sized("heal", worker_instance=3)
+    error = vnf.connect()
+    if "Tacker's v1 API" in error:
+        vnf.faults.append("a change of the external connectivity after a heal: %r" % error)
+    vnf.sized("change of connectivity", worker_instance=3)
+    yield report("connectivity after a scaling", vnf)
+    vnf = VNF("new", "a-config-id")
+    vnf.instantiate()
+    vnf.scale_out("master_instance")
+    vnf.scale_out("worker_instance")
+    vnf.scale_rollback("worker_instance", 3)
+    vnf.sized("rollback", master_instance=4, worker_instance=3)
+    vnf.heal()
+    vnf.occurrence("HEAL")
+    vnf.scale_rollback("worker_instance", 3)
+    vnf.sized("rollback after a heal", master_instance=4, worker_instance=3)
+    vnf.scale_out("worker_instance")
+    try:
+        vnf.scale_rollback("worker_instance", 4)
+        vnf.faults.append("a rollback to more workers than at the last heal was not refused")
+    except client.Error as error:
+        if "Heat would make worker_instance as large as at the last heal" not in str(error):
+            vnf.faults.append("the rollback after a heal: %s" % error)
+    yield report("rollback after scalings", vnf)
+
+
+json.dump([*lives(), *damaged(), *refusals(), *scalings()], printed)

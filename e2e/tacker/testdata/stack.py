@@ -74,7 +74,7 @@ class Package:
             return parameters
         info = SimpleNamespace(flavour_id=said["flavour"], additional_params=given)
         instance = SimpleNamespace(id=said.get("instance"), instantiated_vnf_info=info)
-        return {**call(self.hots, self.vnfd, SimpleNamespace(), instance, info, parameters, more)} or parameters
+        return {**call(self.hots, self.vnfd, SimpleNamespace(**said.get("request", {})), instance, info, parameters, more)} or parameters
 
 
 def instantiate(package, said):

@@ -1,6 +1,6 @@
 """What a base HOT asks for, for both APIs of Tacker."""
 
-from typing import Any, Collection, Iterable, List
+from typing import Any, Collection, Dict, Iterable, List
 
 from nodehitch import client
 
@@ -16,3 +16,10 @@ def need_networks(points: Iterable[str], networks: Collection[str]) -> None:
 def nested(base_hot: Any) -> List[str]:
     """The resources outside of groups whose type is a template."""
     return sorted(name for name, each in base_hot["resources"].items() if str(each["type"]).endswith((".yaml", ".yml")))
+
+
+def sizes(base_hot: Any) -> Dict[str, str]:
+    """The parameters that say how large the groups are, by group."""
+    groups = {name: each["properties"].get("desired_capacity") for name, each in base_hot["resources"].items()
+              if each["type"] == "OS::Heat::AutoScalingGroup"}
+    return {name: size["get_param"] for name, size in groups.items() if isinstance(size, dict) and isinstance(size.get("get_param"), str)}

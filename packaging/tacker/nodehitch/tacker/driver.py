@@ -155,7 +155,11 @@ def _declared(hot: Any) -> Set[str]:
 
 
 def _changeable(context: Any, vnf_instance: Any) -> None:
-    """Refuse a VNF whose stack Tacker cannot update: it sends only templates of groups' members, and parameters as it has kept them."""
+    """Refuse a VNF whose stack Tacker cannot update.
+
+    It sends the stack's own template, of the nested ones only those of groups' members, and the parameters as it has kept them. Neither
+    knows of a scaling, and each update makes each group as large as they say.
+    """
     info = vnf_instance.instantiated_vnf_info
     hot = _base_hot(context, vnf_instance, info.flavour_id)
     nested = base_hot.nested(hot)
@@ -168,6 +172,12 @@ def _changeable(context: Any, vnf_instance: Any) -> None:
             "Tacker's v1 API cannot change the external connectivity of a VNF of this package: of the base HOT %s, %s. Nothing was changed. "
             "Fail the operation. Make the package anew with hitchctl package build, and instantiate a VNF of it instead"
             % (info.flavour_id, "; ".join(faults)))
+    scaled = occurrence.scaled(context, vnf_instance.id).aspects
+    if scaled:
+        raise client.Error(
+            "Tacker's v1 API cannot change the external connectivity of this VNF now: it would send Heat the size that %s had before scaling, "
+            "and Heat would delete or add servers. Nothing was changed. Fail the operation. Heal a VNFC, such as one worker: that gives Heat the "
+            "present size. Then change the external connectivity" % ", ".join(scaled))
 
 
 def _vims(context: Any, vnf_instance: Any) -> List[client.Object]:

@@ -1,8 +1,9 @@
-"""The LCM operation occurrence that Tacker's v1 API is working on, which no hook is given."""
+"""The LCM operation occurrences of Tacker's v1 API: the one it is working on, which no hook is given, and those before."""
 
 import json
 import logging
-from typing import Any, Optional
+import operator
+from typing import Any, List, NamedTuple, Optional, Set
 
 from nodehitch import client
 from tacker import objects
@@ -18,15 +19,39 @@ IN_PROGRESS = ("STARTING", "PROCESSING", "ROLLING_BACK")
 def running(context: Any, instance: str) -> Optional[Any]:
     """The one occurrence of the instance that is in progress. None, and a warning, if Tacker does not tell."""
     try:
-        found = objects.VnfLcmOpOccList.get_by_filters(
-            context, read_deleted="no", filters={"model": "VnfLcmOpOccs", "field": "vnf_instance_id", "value": instance, "op": "=="})
-        known = next((each for each in found.objects if each.operation_state in IN_PROGRESS), None)
+        known = next((each for each in _all(context, instance) if each.operation_state in IN_PROGRESS), None)
         reason = "none is in progress"
     except Exception as error:  # whatever Tacker's database raises: the hook works without it
         known, reason = None, "%s: %s" % (type(error).__name__, error)
     if known is None:
         LOG.warning("nodehitch: VNF instance %s: its operation occurrence is not known (%s); a retry joins no operation", instance, reason)
     return known
+
+
+class Scaled(NamedTuple):
+    """What was scaled since Tacker last gave Heat a template with the sizes of the groups: at an instantiation or a heal."""
+
+    aspects: List[str]
+    healed: bool  # by a heal, which writes the sizes as numbers
+
+
+def scaled(context: Any, instance: str) -> Scaled:
+    """What was scaled. The operation in progress does not count."""
+    aspects: Set[str] = set()
+    healed = False
+    for each in sorted(_all(context, instance), key=operator.attrgetter("state_entered_time")):
+        if each.operation in ("INSTANTIATE", "HEAL") and each.operation_state == "COMPLETED":
+            aspects.clear()
+            healed = each.operation == "HEAL"
+        elif each.operation == "SCALE" and each.operation_state not in (*IN_PROGRESS, "ROLLED_BACK"):
+            aspects.add(json.loads(each.operation_params)["aspect_id"])
+    return Scaled(sorted(aspects), healed)
+
+
+def _all(context: Any, instance: str) -> List[Any]:
+    found = objects.VnfLcmOpOccList.get_by_filters(
+        context, read_deleted="no", filters={"model": "VnfLcmOpOccs", "field": "vnf_instance_id", "value": instance, "op": "=="})
+    return list(found.objects)
 
 
 def add_parameters(context: Any, occurrence: Optional[Any], parameters: client.Object) -> None:

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from nodehitch import client
 from nodehitch.client import Object
-from nodehitch.tacker import base_hot, kept
+from nodehitch.tacker import base_hot, kept, occurrence
 from nodehitch.tacker.hooks import Hook
+from tacker import context as tacker_context
 from tacker.vnfm.lcm_user_data import utils
 from tacker.vnfm.lcm_user_data.abstract_user_data import AbstractUserData
 
@@ -31,8 +33,17 @@ class KubernetesClusterUserData(AbstractUserData):  # type: ignore[misc]  # Tack
     @staticmethod
     def scale(base_hot_dict: Any, vnfd_dict: Any, scale_request: Any, vnf_instance: Any, inst_vnf_info: Any, param: Any,
               resource_number: Any) -> Object:
-        """The parameters of the stack at a scale-out by a grant, and at the rollback of one."""
-        return _again(base_hot_dict, vnf_instance, inst_vnf_info, param)
+        """The parameters of the stack at the rollback of a scale-out, and at the few other scalings that update it.
+
+        The update makes each group as large as its parameter says, which knows nothing of scalings before; or as a heal has written.
+        """
+        scaled = occurrence.scaled(tacker_context.get_admin_context(), vnf_instance.id)
+        if scaled.healed and scaled.aspects:
+            raise client.Error("Tacker's v1 API cannot take this scaling back: Heat would make %s as large as at the last heal, and delete or add "
+                               "servers. Fail the operation, then heal a VNFC, such as one worker" % ", ".join(scaled.aspects))
+        numbers = {**utils.get_desired_capacity_dict(base_hot_dict, vnfd_dict, inst_vnf_info), scale_request.aspect_id: resource_number}
+        sizes = {name: numbers[group] for group, name in base_hot.sizes(base_hot_dict["heat_template"]).items() if group in numbers}
+        return {**_again(base_hot_dict, vnf_instance, inst_vnf_info, param), **sizes}
 
 
 def _again(base_hot_dict: Any, vnf_instance: Any, inst_vnf_info: Any, param: Any) -> Object:

@@ -49,6 +49,11 @@ def create_sw_image_dict(vnfd_dict):
     return {name: image["name"] for name, image in images.items() if "name" in image}
 
 
+def get_desired_capacity_dict(base_hot_dict, vnfd_dict, inst_vnf_info):
+    """How large the groups are that were scaled. The VNFs here have one, and its size is in the call."""
+    return {}
+
+
 def get_diff_base_hot_param_from_api(base_hot_dict, inst_req_info):
     """A member of additionalParams that is false, 0 or empty is none."""
     given = inst_req_info.additional_params or {}
