@@ -97,6 +97,9 @@ func renewsItsToken(t *testing.T, cloud *openstack.Cloud) {
 	if err := cloud.Admin.Call(t.Context(), "PATCH", openstack.AuthURL+"/users/"+self.Users[0].ID, change, nil); err != nil {
 		t.Fatal(err)
 	}
+	// Keystone has seconds only: a token of the same second is one of those that have ended.
+	now := time.Now()
+	<-time.After(now.Truncate(time.Second).Add(time.Second).Sub(now))
 	if err := cloud.Admin.Call(t.Context(), "GET", openstack.AuthURL+"/projects/"+project, nil, nil); err != nil {
 		t.Error(err)
 	}
