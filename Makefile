@@ -92,9 +92,9 @@ fuzz: ## Each parser of outside input under the fuzzer, FUZZTIME (60s) each
 	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),60s) "./$$(dirname "$$file")"; \
 	  done; done
 
-.PHONY: mutations
-mutations: deps kube ## Break the product on purpose: a test must notice each (MUTATIONS=regexp of names)
-	go run ./e2e/mutations/cmd/mutate -run '$(MUTATIONS)'
+.PHONY: breaks
+breaks: deps kube ## Break the product on purpose: a test must notice each (BREAKS=regexp of names)
+	go run ./e2e/breaks/cmd/break -run '$(BREAKS)'
 
 .PHONY: bench
 bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/e2e/mutations"
+	"github.com/nodehitch/nodehitch/e2e/breaks"
 )
 
 const (
@@ -62,7 +62,7 @@ func buildLater(ctx context.Context) (release, error) {
 		return release{}, err
 	}
 	r := release{filepath.Join(source, "dist")}
-	if err := mutations.Copy(ctx, checkout, source); err != nil {
+	if err := breaks.Copy(ctx, checkout, source); err != nil {
 		return r, err
 	}
 	cmd := exec.CommandContext(ctx, "make", "package", "VERSION=v99.0.0", "ARCHES=amd64")

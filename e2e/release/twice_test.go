@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/e2e/mutations"
+	"github.com/nodehitch/nodehitch/e2e/breaks"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
@@ -35,7 +35,7 @@ func TestBuiltTwice(t *testing.T) {
 func copied(t *testing.T) (source string) {
 	t.Helper()
 	source = t.TempDir()
-	if err := mutations.Copy(t.Context(), "../..", source); err != nil {
+	if err := breaks.Copy(t.Context(), "../..", source); err != nil {
 		t.Fatal(err)
 	}
 	return source

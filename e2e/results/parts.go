@@ -78,7 +78,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/lab/qapi"},
 		{Package: "./e2e/loopback"},
 		{Package: "./e2e/monitoring"},
-		{Package: "./e2e/mutations"},
+		{Package: "./e2e/breaks"},
 		{Package: "./e2e/names"},
 		{Package: "./e2e/openapi"},
 		{Package: "./e2e/registries"},

@@ -17,7 +17,7 @@ import (
 
 // TestHooksOfRealTacker runs hooks with the classes and the database of a tree of Tacker. What
 // only this test notices is a driver that saves the request with VnfLcmOpOcc.save(), which
-// Tacker leaves out of what it saves. That is no mutation, because it needs such a tree.
+// Tacker leaves out of what it saves. That is not kept as a break, because it needs such a tree.
 func TestHooksOfRealTacker(t *testing.T) {
 	results.Begin(t, suite, "real-tacker", "the driver has Tacker's own base class, objects and exceptions; a retry's request, in Tacker's database, has the join parameters")
 	source(t)

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/e2e/breaks"
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
-	"github.com/nodehitch/nodehitch/e2e/mutations"
 )
 
 // build is a folder of programs.
@@ -102,10 +102,10 @@ func keep(t *testing.T, from, to string) string {
 func newer(t *testing.T) build {
 	t.Helper()
 	source := t.TempDir()
-	if err := mutations.Copy(t.Context(), checkout, source); err != nil {
+	if err := breaks.Copy(t.Context(), checkout, source); err != nil {
 		t.Fatal(err)
 	}
-	if err := mutations.Apply(t.Context(), source, next(t)); err != nil {
+	if err := applyNext(t, source); err != nil {
 		t.Fatal(err)
 	}
 	generate := exec.CommandContext(t.Context(), "go", "generate", "./shared/...", "./controller/...")
@@ -115,13 +115,21 @@ func newer(t *testing.T) build {
 	return known(t, "newer", filepath.Join(source, "bin"))
 }
 
-func next(t *testing.T) mutations.Mutation {
+// applyNext applies newer.patch to the files in dir.
+func applyNext(t *testing.T, dir string, args ...string) error {
 	t.Helper()
-	patch, err := os.ReadFile("newer.patch")
+	patch, err := filepath.Abs("newer.patch")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return mutations.Mutation{Name: "newer", Patch: patch}
+	cmd := exec.CommandContext(t.Context(), "git", append(append([]string{"apply"}, args...), patch)...)
+	cmd.Dir = dir
+	// In a folder of a repository git would take paths from the root of that.
+	cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("newer.patch no longer applies: make its changes in the code as it is now by hand, and replace its diff by `git diff -U1` (%w: %s)", err, out)
+	}
+	return nil
 }
 
 // compile builds the programs as `make build` does.
@@ -185,7 +193,7 @@ func TestTheNextReleaseIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := mutations.Applies(t.Context(), root, next(t)); err != nil {
+	if err := applyNext(t, root, "--check"); err != nil {
 		t.Error(err)
 	}
 }
