@@ -229,6 +229,11 @@ func TestAContextIsReadBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	unlock, err := connect.Lock(t.Context(), f.Path()) // makes the directory
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
 	f.Contexts = map[string]connect.Context{"other": {}, "alice": {Server: want.Server, CA: string(want.CA), Pin: want.Pin, Token: want.Token}}
 	if err := f.Use("alice"); err != nil {
 		t.Fatal(err)
