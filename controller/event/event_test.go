@@ -240,7 +240,7 @@ func TestWhatANodeSaysPushesNothingElseOut(t *testing.T) {
 		if did[api.HappenedEnrolled] != 1 || did[api.HappenedRevoked] != 1 || did[api.HappenedServerExpected] != 2 || words < 20 {
 			t.Errorf("%s: %v are listed, %d of them said by the node", when, did, words)
 		}
-		for _, kind := range []api.EventType{api.HappenedEnrolled, api.HappenedRevoked, api.HappenedRebooted} { // however much is newer
+		for _, kind := range []api.EventType{api.HappenedEnrolled, api.HappenedRevoked, api.HappenedRebooted, api.HappenedNodeLost} { // however much is newer
 			if list := w.list(event.Query{InstanceID: one, Type: kind, Limit: 1}).Items; len(list) != 1 || list[0].Type != kind {
 				t.Errorf("%s: of the type %s there is %+v", when, kind, list)
 			}

@@ -77,7 +77,7 @@ func (l *Log) find(t *store.Tx, q Query) (records []record, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if q.Type != "" && !slices.Contains(said, q.Type) { // what nodes have said may be thousands of records
+		if q.Type != "" && !slices.Contains(slices.Concat(said, silent), q.Type) { // what nodes have said may be thousands of records
 			keys = slices.DeleteFunc(keys, isSaid)
 		}
 		of := make([]record, len(keys))

@@ -63,9 +63,12 @@ var (
 // onlySaid says that nodes have caused all of a record, and that they can cause it again.
 func onlySaid(r store.Events) bool {
 	byNode := strings.HasPrefix(r.By, "node ")
-	return !slices.ContainsFunc(r.Events, func(e store.Event) bool {
-		return !slices.Contains(silent, e.Type) && !(byNode && slices.Contains(said, e.Type))
-	})
+	for _, e := range r.Events {
+		if !slices.Contains(silent, e.Type) && (!byNode || !slices.Contains(said, e.Type)) {
+			return false
+		}
+	}
+	return true
 }
 
 // identity is what happened to a node's identity, "" for nothing, and why.
