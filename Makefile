@@ -75,7 +75,7 @@ e2e-table: ## The table of the parts of make e2e that were run, each when it was
 e2e-openstack: export NODEHITCH_OPENSTACK := 1
 e2e-openstack: export NODEHITCH_LAB := required
 e2e-openstack: deps build kube openstack ## The black-box cases in a real OpenStack (root)
-	$(call black-box,openstack,1,90m,-v $(OPENSTACK))
+	$(call black-box,openstack,1,150m,-v $(OPENSTACK))
 
 .PHONY: e2e-replicas
 e2e-replicas: export NODEHITCH_SUITE := full
