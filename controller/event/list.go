@@ -13,7 +13,7 @@ import (
 // Query is which events are asked for. An empty id asks for all.
 type Query struct {
 	InstanceID, NodeID, VolumeID string
-	// Type is of which type, "" for any.
+	// Type is the type of the events, "" for any.
 	Type api.EventType
 	// Since is the sequence behind which the events begin, the oldest first; nil asks for the
 	// newest ones.

@@ -66,7 +66,11 @@ type Test struct {
 }
 
 // Edit is one change of a file, whose path is from the root of the tree.
-type Edit struct{ File, Old, New string }
+type Edit struct {
+	File string `json:"file"`
+	Old  string `json:"old"`
+	New  string `json:"new"`
+}
 
 // String is the command line of the test.
 func (t Test) String() string { return fmt.Sprintf("go test -run '%s' ./%s", t.Run, t.Package) }
@@ -81,11 +85,8 @@ type row struct {
 	Package string   `json:"package"`
 	Env     []string `json:"env"`
 	Needs   []string `json:"needs"`
-	Edits   []struct {
-		File string `json:"file"`
-		Old  string `json:"old"`
-		New  string `json:"new"`
-	} `json:"edits"`
+	// The files are named from the folder of the table.
+	Edits []Edit `json:"edits"`
 }
 
 // Load reads the tables of the tree below root, in the order of their paths. Its error names

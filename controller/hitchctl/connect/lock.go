@@ -12,7 +12,7 @@ import (
 )
 
 // Lock waits until no other hitchctl changes the context file, and keeps others from it until
-// unlock is called or the process ends: whoever changes the file reads it after that. It makes the
+// unlock is called or the process ends. A change begins with reading the file after that. It makes the
 // file's directory, and refuses a path at which no file can be written. The lock is a file of its
 // own, because the context file is replaced, and it is gone afterwards.
 func Lock(ctx context.Context, path string) (unlock func(), err error) {
