@@ -3,7 +3,6 @@
 package backoff
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -47,24 +46,10 @@ func (b *Backoff) Reset() { b.base = 0 }
 // Jitter is d within ±20 %, so that a thousand agents that were stopped together
 // do not come back together.
 func Jitter(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // not a secret
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64()))
 }
 
 // Within is anywhere between nothing and d.
 func Within(d time.Duration) time.Duration {
-	return time.Duration(float64(d) * rand.Float64()) //nolint:gosec // not a secret
-}
-
-// Sleep waits for d, or until ctx is done, or until a value is sent on wake
-// (which may be nil). It returns ctx's error.
-func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-	case <-wake:
-	}
-	return ctx.Err()
+	return time.Duration(float64(d) * rand.Float64())
 }

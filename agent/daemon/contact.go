@@ -11,6 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/connection/pull"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 const (
@@ -60,7 +61,7 @@ func (d *Daemon) contact(ctx context.Context) error {
 		c.renew(ctx)
 		wait := c.poll(ctx)
 		d.watchdog.alive("contact", wait+longestPlan)
-		if err := backoff.Sleep(ctx, wait, nil); err != nil {
+		if err := sleep.For(ctx, wait, nil); err != nil {
 			return err
 		}
 	}

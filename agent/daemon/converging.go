@@ -11,6 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 const (
@@ -46,7 +47,7 @@ func (d *Daemon) converging(ctx context.Context) error {
 			return err
 		}
 		d.watchdog.alive("converging", wait+longestPlan)
-		if err := backoff.Sleep(ctx, wait, d.desired.wake); err != nil {
+		if err := sleep.For(ctx, wait, d.desired.wake); err != nil {
 			return err
 		}
 	}
@@ -60,7 +61,7 @@ func (d *Daemon) awaitFirstAnswer(ctx context.Context) error {
 		return nil
 	}
 	d.watchdog.alive("converging", longestPlan)
-	return backoff.Sleep(ctx, firstAnswer, d.asked)
+	return sleep.For(ctx, firstAnswer, d.asked)
 }
 
 // pass converges once and returns how long to wait before the next pass.
@@ -164,7 +165,7 @@ func (d *Daemon) lock(ctx context.Context) (*state.Lock, error) {
 			d.board.Change(func(s *status.Status) { s.Problem = "waiting: " + text })
 		}
 		d.watchdog.alive("converging", longestPlan)
-		if err := backoff.Sleep(ctx, time.Second, nil); err != nil {
+		if err := sleep.For(ctx, time.Second, nil); err != nil {
 			return nil, err
 		}
 	}

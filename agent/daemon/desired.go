@@ -86,7 +86,7 @@ type passInput struct {
 	doc       *api.NodeConfig
 	digest    string
 	confirmed bool
-	ctx       context.Context //nolint:containedctx // of this one pass
+	ctx       context.Context // of this one pass
 	done      context.CancelFunc
 }
 

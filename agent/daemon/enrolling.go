@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/agent/connection/enroll"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/machine/facts"
@@ -12,6 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/agent/upgrade"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // credentials returns those on disk; without any it enrolls, and retries until that
@@ -36,7 +36,7 @@ func (d *Daemon) credentials(ctx context.Context) (*enroll.Credentials, error) {
 		}
 		d.failed(err, wait)
 		d.watchdog.alive("contact", wait+longestPlan)
-		if err := backoff.Sleep(ctx, wait, nil); err != nil {
+		if err := sleep.For(ctx, wait, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -6,11 +6,11 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/connection/pull"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 const (
@@ -69,7 +69,7 @@ func (d *Daemon) reporting(ctx context.Context) error {
 // the controller answers again, or when a failed report is due again (after > 0) or wake says so.
 func (d *Daemon) awaitReport(ctx context.Context, changed <-chan struct{}, after time.Duration, wake <-chan struct{}) error {
 	if after > 0 {
-		return backoff.Sleep(ctx, after, wake)
+		return sleep.For(ctx, after, wake)
 	}
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
@@ -79,5 +79,5 @@ func (d *Daemon) awaitReport(ctx context.Context, changed <-chan struct{}, after
 	case <-d.resumed:
 	case <-timer.C:
 	}
-	return backoff.Sleep(ctx, gather, nil)
+	return sleep.For(ctx, gather, nil)
 }

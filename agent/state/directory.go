@@ -56,7 +56,7 @@ func Open(path string) (*Directory, error) {
 	case info.Mode().Perm() == 0o700:
 		return &Directory{path}, nil
 	}
-	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory
+	if err := os.Chmod(path, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	return &Directory{path}, nil

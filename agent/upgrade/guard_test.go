@@ -53,7 +53,7 @@ func switched(t *testing.T) *scene {
 func (s *scene) build(name, version string) Build {
 	s.t.Helper()
 	path := filepath.Join(s.dir, name)
-	if err := os.WriteFile(path, []byte("the build "+version), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(path, []byte("the build "+version), 0o755); err != nil {
 		s.t.Fatal(err)
 	}
 	sum, err := digestOf(path)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // Run ends the probation, then prepares each build that the controller wants. It returns
@@ -24,7 +25,7 @@ func (u *Upgrader) Run(ctx context.Context) error {
 		if wanted != nil {
 			wait = u.prepare(ctx, wanted, &again)
 		}
-		if err := backoff.Sleep(ctx, wait, u.changed); err != nil {
+		if err := sleep.For(ctx, wait, u.changed); err != nil {
 			return err
 		}
 	}

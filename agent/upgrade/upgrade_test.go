@@ -68,7 +68,7 @@ func copyFile(t *testing.T, from, to, end string) {
 	content, err := os.ReadFile(from)
 	must(t, err)
 	must(t, os.MkdirAll(filepath.Dir(to), 0o700))
-	must(t, os.WriteFile(to, append(content, end...), 0o755)) //nolint:gosec // a program
+	must(t, os.WriteFile(to, append(content, end...), 0o755))
 }
 
 // arrived makes a build the wanted one, as if it had been downloaded.

@@ -50,7 +50,7 @@ func executable(path string) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.Chmod(0o755); err != nil { //nolint:gosec // a program
+	if err := f.Chmod(0o755); err != nil {
 		return err
 	}
 	return f.Sync()

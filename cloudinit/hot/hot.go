@@ -92,7 +92,7 @@ func Differing(directory string, files map[string]string) ([]string, error) {
 func Write(directory string, files map[string]string) error {
 	for name, text := range files {
 		file := filepath.Join(directory, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // no secret in templates
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return fmt.Errorf("writing the templates: %w", err)
 		}
 		if err := durable.Write(file, []byte(text), 0o644); err != nil {

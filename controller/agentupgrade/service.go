@@ -17,6 +17,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/presence"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // Service upgrades agents. Its exported fields are set before use; its methods may be called
@@ -56,23 +57,12 @@ func (s *Service) Run(ctx context.Context) {
 		if err != nil {
 			s.Log.Error("the upgrade of agents cannot continue", "error", err)
 		}
-		wait(ctx, nil, max(sweepEvery, sweepShare*time.Since(began)))
+		_ = sleep.For(ctx, max(sweepEvery, sweepShare*time.Since(began)), nil)
 		if pause == 0 {
 			pause = sweepAtLeast
 		}
-		wait(ctx, changed, min(pause, sweepAtLeast))
+		_ = sleep.For(ctx, min(pause, sweepAtLeast), changed)
 		stop()
-	}
-}
-
-// wait returns after an event, or after the time if none comes.
-func wait(ctx context.Context, event <-chan struct{}, longest time.Duration) {
-	timer := time.NewTimer(longest)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-event:
-	case <-timer.C:
 	}
 }
 

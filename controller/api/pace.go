@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/ratelimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // How often a node may report. An agent that converges reports some ten changes in a few
@@ -36,13 +37,7 @@ func (s *Handler) pace(operation string) check {
 		if refusal.First {
 			s.Log.WarnContext(ctx, "a node sends statuses too often, some are refused", "node", node, "burst", statusBurst, "every", statusEvery)
 		}
-		timer := time.NewTimer(s.Times.Refusal)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-s.draining.Done():
-		}
+		_ = sleep.For(ctx, s.Times.Refusal, s.draining.Done()) // the refusal is the answer in any case
 		return &ratelimit.Exceeded{RetryAfter: refusal.Wait, Problem: wire.NewProblem(wire.ProblemTooMany,
 			"this node sends statuses too often; wait for the seconds in Retry-After, then send the newest")}
 	}

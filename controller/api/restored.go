@@ -21,7 +21,7 @@ func (s *Handler) GetBackup(ctx context.Context, _ GetBackupRequestObject) (GetB
 
 // backupAnswer is a backup on its way. It never lies in memory.
 type backupAnswer struct {
-	ctx  context.Context //nolint:containedctx // of the one request that it answers
+	ctx  context.Context // of the one request that it answers
 	copy *backup.Copy
 	log  *slog.Logger
 	head bool // asked for without its content

@@ -19,6 +19,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 const (
@@ -233,10 +235,8 @@ func within[T any](ctx context.Context, limit time.Duration, call func(context.C
 		if !errors.Is(err, rpctypes.ErrNoLeader) {
 			return answer, err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, noLeaderPause, nil) != nil {
 			return answer, err
-		case <-time.After(noLeaderPause):
 		}
 	}
 }

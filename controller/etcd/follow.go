@@ -11,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 const (
@@ -79,7 +81,7 @@ func (f *Follower) Next(ctx context.Context) (head []byte, changes map[string][]
 			return nil, nil, false, f.client.refusal(err)
 		case err != nil:
 			f.client.o.Log.Debug("etcd does not give what the writer has committed", "error", err)
-			pause(ctx, retryAfter)
+			_ = sleep.For(ctx, retryAfter, nil) // whether ctx is over is asked below
 		}
 		if ctx.Err() != nil {
 			return nil, nil, false, f.ended(ctx, err)
@@ -93,15 +95,6 @@ func (f *Follower) ended(ctx context.Context, last error) error {
 		return why
 	}
 	return errors.Join(fmt.Errorf("following the writer: %w", context.Cause(ctx)), last)
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }
 
 func (f *Follower) load(ctx context.Context) error {

@@ -163,11 +163,11 @@ func refuse(w http.ResponseWriter, p *wire.Problem) {
 // body ends its deadline with its last byte: then the caller waits for the writer.
 type body struct {
 	io.ReadCloser
-	ctx     context.Context //nolint:containedctx // of the request that it is the body of
+	ctx     context.Context // of the request that it is the body of
 	control *http.ResponseController
 	// wanted ends once the writer has let in a caller that asks before it sends the body (Expect),
 	// with any informational answer: net/http's server sends no 100 after another one.
-	wanted context.Context //nolint:containedctx // a signal
+	wanted context.Context // a signal
 }
 
 // errAnswered says that the writer does not want the body.
@@ -189,7 +189,7 @@ func (b *body) Read(p []byte) (int, error) {
 // answer keeps the informational answers of the writer, which are for this replica.
 type answer struct {
 	http.ResponseWriter
-	ctx  context.Context //nolint:containedctx // of the request that it answers
+	ctx  context.Context // of the request that it answers
 	want context.CancelCauseFunc
 }
 

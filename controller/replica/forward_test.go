@@ -312,7 +312,7 @@ func (s *silent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func TestTheWriterGoesAway(t *testing.T) {
 	root := testca.Root(t, "root")
 	certificate := &tls.Config{Certificates: []tls.Certificate{root.Server(t, time.Now().Add(time.Hour), "127.0.0.1")}, MinVersion: tls.VersionTLS13}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // the test's
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	for _, test := range []struct{ name, method, body, begun string }{
 		{"a poll", "GET", "", ""},
 		{"a change", "PUT", "{}", ""},
@@ -353,7 +353,7 @@ func TestTheWriterGoesAway(t *testing.T) {
 func TestThereIsNoWriter(t *testing.T) {
 	root := testca.Root(t, "root")
 	certificate := &tls.Config{Certificates: []tls.Certificate{root.Server(t, time.Now().Add(time.Hour), "127.0.0.1")}, MinVersion: tls.VersionTLS13}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the test's
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	standby := newSite(t, 1<<20)
 	for name, url := range map[string]string{"nobody": "", "one that does not answer": "https://127.0.0.1:1", "a replica that is not the writer": standby.url} {
 		d := newDoor(t, certificate, url, nil)

@@ -70,5 +70,5 @@ func Free(directory string) (int64, error) {
 	if err := syscall.Statfs(directory, &disk); err != nil {
 		return 0, fmt.Errorf("reading how full the disk is: %w", err)
 	}
-	return int64(disk.Bavail) * disk.Bsize, nil //nolint:gosec,unconvert // the types differ between architectures
+	return int64(disk.Bavail) * disk.Bsize, nil //nolint:unconvert // the types differ between architectures
 }

@@ -137,7 +137,7 @@ func (r *Replacement) Epoch() int64 {
 // error says why the state cannot be read. It need not be closed.
 func (r *Replacement) Old() (*Store, error) {
 	if r.Empty() {
-		return nil, nil //nolint:nilnil // there is none, which is no error
+		return nil, nil // there is none, which is no error
 	}
 	if r.unread != nil {
 		return nil, r.unread

@@ -141,7 +141,7 @@ func TestControllerMovesBehindItsName(t *testing.T) {
 	w := c.world("5", "names", "[controller.example]", "advertiseUrls", "[https://controller.example:"+port+"]")
 	hosts := filepath.Join(t.TempDir(), "hosts")
 	name := func(address string) {
-		if err := os.WriteFile(hosts, fmt.Appendf(nil, "%s controller.example\n", address), 0o644); err != nil { //nolint:gosec // as /etc/hosts is
+		if err := os.WriteFile(hosts, fmt.Appendf(nil, "%s controller.example\n", address), 0o644); err != nil { // as /etc/hosts is
 			t.Fatal(err)
 		}
 	}

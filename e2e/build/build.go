@@ -45,7 +45,7 @@ func stamp(v string) []byte { return []byte("nodehitch-version<" + v + ">") }
 func Put(t testing.TB, path string, program []byte) {
 	t.Helper()
 	fresh := path + ".new"
-	if err := errors.Join(os.WriteFile(fresh, program, 0o755), os.Rename(fresh, path)); err != nil { //nolint:gosec // a program
+	if err := errors.Join(os.WriteFile(fresh, program, 0o755), os.Rename(fresh, path)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -191,7 +191,7 @@ func (p *push) step(r *results.Case, what string, m *machine, commands ...string
 	}
 	// The machine is new: there is no key of its own to know.
 	connection, channels, requests, err := ssh.NewClientConn(raw, address, &ssh.ClientConfig{
-		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(p.key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), //nolint:gosec // a lab's machine
+		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(p.key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), // a lab's machine
 	})
 	if err != nil {
 		p.t.Fatal(err)

@@ -62,7 +62,7 @@ func TestPowerCutInAStart(t *testing.T) {
 	d.load(server, "registry:latest")
 	runtime := filepath.Join(e.Dir, "runtime")
 	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
-	d.must(os.WriteFile(runtime, []byte(hangs), 0o700)) //nolint:gosec // a program
+	d.must(os.WriteFile(runtime, []byte(hangs), 0o700))
 	d.must(os.WriteFile(runtime+".hangs", nil, 0o600))
 	d.must(os.WriteFile(filepath.Join(e.Dir, "etc", "daemon.json"), []byte(`{"runtimes": {"hangs": {"path": "`+runtime+`"}}, "default-runtime": "hangs"}`), 0o600))
 	e.Stop()

@@ -58,7 +58,7 @@ func main() {
 	flag.Parse()
 	page, err := render(context.Background(), *overlay)
 	if err == nil && flag.NArg() == 1 {
-		err = os.WriteFile(flag.Arg(0), []byte(page), 0o644) //nolint:gosec // a page of the docs
+		err = os.WriteFile(flag.Arg(0), []byte(page), 0o644)
 	} else if err == nil {
 		_, err = fmt.Print(page)
 	}

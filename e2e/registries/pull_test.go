@@ -113,7 +113,7 @@ func (m *machine) criPull(name string) error {
 	if user, password := m.login(kubeletLogins, name); user != "" {
 		request = append(request, field(2, append(field(1, []byte(user)), field(2, []byte(password))...))...)
 	}
-	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(request))) //nolint:gosec // it is short
+	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(request)))
 	const path = "/run/lab-cri-request"
 	if err := m.Push(context.WithoutCancel(m.w.t.Context()), path, 0o600, append(frame, request...)); err != nil {
 		return err

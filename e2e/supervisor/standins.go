@@ -23,7 +23,7 @@ func (s *Supervisor) standIns() error {
 		}
 	}
 	for _, name := range []string{"systemd-run", "systemctl"} {
-		if err := os.WriteFile(filepath.Join(s.file("standins"), name), []byte(standIn), 0o755); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(filepath.Join(s.file("standins"), name), []byte(standIn), 0o755); err != nil {
 			return err
 		}
 	}

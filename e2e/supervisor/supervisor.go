@@ -75,7 +75,7 @@ func Start(t testing.TB, o Options) *Supervisor {
 	}
 	content, err := os.ReadFile(s.Agent.Binary())
 	if err == nil {
-		err = errors.Join(os.Mkdir(bin, 0o755), os.WriteFile(s.Binary, content, 0o755), s.standIns()) //nolint:gosec // programs
+		err = errors.Join(os.Mkdir(bin, 0o755), os.WriteFile(s.Binary, content, 0o755), s.standIns())
 	}
 	if err == nil {
 		s.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: s.file("notify")})

@@ -68,7 +68,7 @@ func create(path string) (*os.File, error) {
 			return nil, errors.Join(err, f.Close())
 		}
 		if there, err := os.Lstat(f.Name()); err != nil || !os.SameFile(mine, there) {
-			f.Close() //nolint:gosec // nothing was written to it
+			f.Close() // nothing was written to it
 			continue  // removed by another writer before it was locked
 		}
 		// A file system may ignore both, as one that gives all files to one user does.

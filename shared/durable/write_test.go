@@ -127,7 +127,7 @@ func TestAFileSystemThatIgnoresOwnersGetsNoSecret(t *testing.T) {
 		t.Skip("needs root, for files of another user")
 	}
 	directory := t.TempDir()
-	if err := errors.Join(os.Chmod(filepath.Dir(directory), 0o711), os.Chmod(directory, 0o777)); err != nil { //nolint:gosec // what is tested
+	if err := errors.Join(os.Chmod(filepath.Dir(directory), 0o711), os.Chmod(directory, 0o777)); err != nil {
 		t.Fatal(err)
 	}
 	written := make(chan error)
@@ -149,7 +149,7 @@ func TestAFileSystemThatIgnoresOwnersGetsNoSecret(t *testing.T) {
 
 func TestADeviceIsNotReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "null")
-	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil { //nolint:gosec // a small number
+	if err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))); err != nil {
 		t.Skip("needs root, to make a device: ", err)
 	}
 	if err := durable.Write(path, []byte("x"), 0o600); err == nil || !strings.Contains(err.Error(), "it is a device, expected a file") {

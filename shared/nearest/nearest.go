@@ -3,6 +3,8 @@ package nearest
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 )
 
@@ -19,6 +21,20 @@ func Hint(name string, known []string) string {
 		return "; did you mean " + near + "?"
 	}
 	return "; expected " + strings.Join(known, ", ")
+}
+
+// UnknownMember says that an object has no member of a name, and which ones it may have.
+func UnknownMember(name string, known iter.Seq[string]) string {
+	names := slices.Sorted(known)
+	if len(names) == 0 {
+		return "is not known here; nothing is"
+	}
+	for _, k := range names {
+		if strings.EqualFold(k, name) {
+			return "is not known here; did you mean " + k + "? Names are case sensitive"
+		}
+	}
+	return "is not known here; known names are " + strings.Join(names, ", ")
 }
 
 // Name is the known name that name is probably a misspelling of, or "" if none is near.

@@ -4,13 +4,13 @@ import (
 	"encoding"
 	"encoding/json"
 	"errors"
+	"maps"
 	"reflect"
-	"slices"
-	"strings"
 
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
@@ -57,7 +57,7 @@ func (c *checker) object(n *jsontree.Node, t reflect.Type, at fault.At) {
 	for _, m := range n.Members {
 		field, ok := known[m.Name]
 		if !ok {
-			c.fault(at.Key(m.Name), "is not known here; "+hint(m.Name, known))
+			c.fault(at.Key(m.Name), nearest.UnknownMember(m.Name, maps.Keys(known)))
 			continue
 		}
 		c.check(m.Value, field, at.Key(m.Name))
@@ -134,21 +134,6 @@ func describe(t reflect.Type) string {
 		return "base64 text"
 	}
 	return "another type"
-}
-
-func hint(name string, known map[string]reflect.Type) string {
-	names := make([]string, 0, len(known))
-	for k := range known {
-		if strings.EqualFold(k, name) {
-			return "did you mean " + k + "? Names are case sensitive"
-		}
-		names = append(names, k)
-	}
-	if len(names) == 0 {
-		return "nothing is"
-	}
-	slices.Sort(names)
-	return "known names are " + strings.Join(names, ", ")
 }
 
 var (

@@ -88,7 +88,7 @@ func (w *counting) Write(b []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(b)
 	w.sent += n
 	if w.limit > 0 && w.sent == w.limit {
-		w.ResponseWriter.(http.Flusher).Flush() //nolint:forcetypeassert // of httptest
+		w.ResponseWriter.(http.Flusher).Flush()
 		return n, io.ErrShortWrite
 	}
 	return n, err

@@ -64,7 +64,7 @@ func (p *part) room() error {
 	if err := unix.Fstatfs(int(p.Fd()), &st); err != nil {
 		return nil //nolint:nilerr // then it shows while writing
 	}
-	free := int64(st.Bavail) * int64(st.Bsize) //nolint:gosec,unconvert // their types differ by architecture; no disk is as large
+	free := int64(st.Bavail) * int64(st.Bsize) //nolint:unconvert // their types differ by architecture; no disk is as large
 	if missing := p.ref.SizeBytes - p.have; missing > free {
 		return fmt.Errorf("the file %s needs %d more bytes in %s, where %d are free: %w", p.ref.Sha256, missing, p.store.Directory, free, syscall.ENOSPC)
 	}

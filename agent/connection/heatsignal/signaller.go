@@ -18,6 +18,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 const (
@@ -101,7 +102,7 @@ func (s *Signaller) Run(ctx context.Context, changed <-chan struct{}, read func(
 			said = err.Error()
 			s.log.Warn("Heat is not signalled yet", "status", signal.Status, "error", err)
 		}
-		if err := backoff.Sleep(ctx, s.backoff.Next(), nil); err != nil {
+		if err := sleep.For(ctx, s.backoff.Next(), nil); err != nil {
 			return err
 		}
 	}

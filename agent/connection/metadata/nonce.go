@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // longestWait is how long one call waits for a nonce. By default Nova caches an answer
@@ -72,7 +73,7 @@ func (s *Service) Nonce(ctx context.Context, w Wanted, waiting func(why string))
 			return "", &NonceTimeout{Last: oneLine(err), After: time.Since(begun)}
 		}
 		waiting(oneLine(err))
-		if err := backoff.Sleep(ctx, pause.Next(), nil); err != nil {
+		if err := sleep.For(ctx, pause.Next(), nil); err != nil {
 			return "", err
 		}
 	}

@@ -122,7 +122,7 @@ func (d *docker) Containers(ctx context.Context) ([]Container, error) {
 // Create uses a mount, not the equivalent of -v: with -v, the engine would create a missing
 // directory itself, possibly on the wrong disk.
 func (d *docker) Create(ctx context.Context, c ContainerSpec) error {
-	inside, _ := network.PortFrom(uint16(c.Inside), network.TCP) //nolint:gosec // both are checked ports
+	inside, _ := network.PortFrom(uint16(c.Inside), network.TCP) // both are checked ports
 	return d.change(ctx, "making the container "+c.Name, func(ctx context.Context) error {
 		_, err := d.api().ContainerCreate(ctx, client.ContainerCreateOptions{
 			Name: c.Name,

@@ -56,7 +56,7 @@ func TestListenersAreNamed(t *testing.T) {
 		http.Redirect(w, r, "/elsewhere", http.StatusFound)
 	}))
 	defer server.Close()
-	port := server.Listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it is one
+	port := server.Listener.Addr().(*net.TCPAddr).Port
 	p := &ports{proc: "/proc"}
 	found, err := p.Listeners(port)
 	if err != nil || len(found) != 1 || found[0].PID != os.Getpid() || found[0].Program == "" {
@@ -85,7 +85,7 @@ func TestDirectoryIsMadeOnce(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 || changes.Count().Directories != 1 {
 		t.Errorf("%v, %v, %s", info.Mode(), err, changes.Count())
 	}
-	if err := os.Chmod(path, 0o755); err != nil { //nolint:gosec // a directory
+	if err := os.Chmod(path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.Make(path, 0o700); err != nil {

@@ -24,7 +24,7 @@ func (d *directories) InspectInside(root string, device Number, rel string) (Sha
 		if err != nil {
 			return Shared{}, refusal(root, rel, err)
 		}
-		dir.Close() //nolint:gosec // read only
+		dir.Close() // read only
 		dir = next
 	}
 	var st unix.Stat_t
@@ -55,7 +55,7 @@ func (d *directories) MakeInside(root string, device Number, rel string, want Sh
 		if err != nil {
 			return refusal(root, rel, err)
 		}
-		dir.Close() //nolint:gosec // read only
+		dir.Close() // read only
 		dir = next
 	}
 	info, err := dir.Stat()

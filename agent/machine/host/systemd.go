@@ -138,7 +138,7 @@ func (s *systemd) CommandLine(ctx context.Context, name string) ([]string, error
 
 func (s *systemd) OfProcess(ctx context.Context, pid int) (name string, err error) {
 	err = s.with(ctx, func(c *dbus.Conn) error {
-		name, err = c.GetUnitNameByPID(ctx, uint32(pid)) //nolint:gosec // a process id
+		name, err = c.GetUnitNameByPID(ctx, uint32(pid))
 		return err
 	})
 	if err != nil {

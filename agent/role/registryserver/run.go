@@ -12,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // mostMoves is more than any way to the desired container needs.
@@ -65,8 +66,8 @@ func (p *plan) await(ctx context.Context) error {
 		if c, inspected := p.Host.Engine.Container(ctx, containerName); inspected == nil && c != nil && c.Status != "running" {
 			return err // it has ended, and err says why
 		}
-		if sleep := backoff.Sleep(ctx, again.Next(), nil); sleep != nil {
-			return errors.Join(err, sleep)
+		if ended := sleep.For(ctx, again.Next(), nil); ended != nil {
+			return errors.Join(err, ended)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,10 +56,10 @@ func entriesOf(section *api.StorageSection) ([]entry, error) {
 		return nil, err
 	}
 	slices.SortFunc(entries, func(a, b entry) int {
-		if c := compare(a.directory, b.directory); c != 0 {
+		if c := cmp.Compare(a.directory, b.directory); c != 0 {
 			return c
 		}
-		return compare(a.client, b.client)
+		return cmp.Compare(a.client, b.client)
 	})
 	return slices.CompactFunc(entries, func(a, b entry) bool { return a.directory == b.directory && a.client == b.client }), nil
 }

@@ -158,7 +158,7 @@ func (f *formatter) resume(ctx context.Context, c content, r record) error {
 	case err != nil:
 		return f.unreadable(err.Error())
 	}
-	d.Close() //nolint:gosec // it was read only
+	d.Close() // it was read only
 	if d, err = f.Host.Disks.Open(f.disk, false); err != nil {
 		return f.unreadable(err.Error())
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -84,7 +85,7 @@ func (o *owned) put(v ownedVolume) {
 		return
 	}
 	o.Volumes = append(o.Volumes, v)
-	slices.SortFunc(o.Volumes, func(a, b ownedVolume) int { return compare(a.MountPath, b.MountPath) })
+	slices.SortFunc(o.Volumes, func(a, b ownedVolume) int { return cmp.Compare(a.MountPath, b.MountPath) })
 }
 
 func (o *owned) drop(mountPath string) {

@@ -1,7 +1,6 @@
 package storage
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -19,8 +18,6 @@ const (
 	header        = "# Written by nodehitch-agent, which repairs it: changes made here are lost.\n"
 	deviceTimeout = "30s"
 )
-
-func compare(a, b string) int { return cmp.Compare(a, b) }
 
 // file is a file with its desired content.
 type file struct {

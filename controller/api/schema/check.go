@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
@@ -98,21 +100,9 @@ func (c *checker) object(s *Schema, n *jsontree.Node, at fault.At) {
 		case known:
 			c.value(property, m.Value, at.Key(m.Name))
 		case s.closed:
-			c.fault(at.Key(m.Name), "is not known here; %s", s.hint(m.Name))
+			c.fault(at.Key(m.Name), "%s", nearest.UnknownMember(m.Name, maps.Keys(s.properties)))
 		}
 	}
-}
-
-func (s *Schema) hint(name string) string {
-	names := make([]string, 0, len(s.properties))
-	for known := range s.properties {
-		if strings.EqualFold(known, name) {
-			return "did you mean " + known + "? Names are case sensitive"
-		}
-		names = append(names, known)
-	}
-	slices.Sort(names)
-	return "known names are " + strings.Join(names, ", ")
 }
 
 func (c *checker) list(s *Schema, n *jsontree.Node, at fault.At) {

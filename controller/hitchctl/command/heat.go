@@ -14,6 +14,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 const (
@@ -82,10 +83,8 @@ func postWhenDone(again func(context.Context) (*api.Operation, time.Duration, er
 				text = problem.Detail
 			}
 			send(func(s *scene) { s.heat = text })
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(pause):
+			if err := sleep.For(ctx, pause, nil); err != nil {
+				return err
 			}
 			var o *api.Operation
 			if o, pause, err = again(ctx); err == nil {

@@ -203,7 +203,7 @@ func writePackage(path string, force bool, write func(io.Writer) error) error {
 	err := writeWhole(path, func(f *os.File) error {
 		err := write(f)
 		if err == nil {
-			err = f.Chmod(0o644) //nolint:gosec // no secret in a package
+			err = f.Chmod(0o644) // no secret in a package
 		}
 		if err != nil || force {
 			return err

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 const (
@@ -89,7 +90,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		t.tell(r.Context(), fmt.Sprintf("waiting up to %.0fs for a controller to become the writer", writerWithin.Seconds()))
 		switch ctx := r.Context(); {
-		case pause(ctx, wait):
+		case sleep.For(ctx, wait, nil) == nil:
 		case errors.Is(ctx.Err(), context.Canceled):
 			return nil, ctx.Err()
 		default:
@@ -213,18 +214,6 @@ func withoutWriter(resp *http.Response) (time.Duration, bool) {
 		wait = time.Duration(min(max(seconds, 0), 60)) * time.Second
 	}
 	return min(max(wait, shortestPause), longestPause), true
-}
-
-// pause reports whether the time has passed before the context ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 var errSlow = fmt.Errorf("no connection within %.0fs: %w", connectWithin.Seconds(), os.ErrDeadlineExceeded)

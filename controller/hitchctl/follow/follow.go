@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/failover"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // Hold is how long a poll asks the controller to wait for a change.
@@ -45,7 +46,7 @@ func Changes[T any](ctx context.Context, poll Poll, tell func(Update[T])) error 
 	version, last := "", ""
 	wait := time.Duration(0)
 	for {
-		if err := sleep(ctx, wait); err != nil {
+		if err := sleep.For(ctx, wait, nil); err != nil {
 			return err
 		}
 		wait = pause
@@ -106,15 +107,4 @@ func once[T any](ctx context.Context, poll Poll, version string, last *string) (
 func passes(err error) bool {
 	status := client.Status(err)
 	return status == 0 && !errors.Is(err, context.Canceled) || status >= 500 || status == http.StatusTooManyRequests
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

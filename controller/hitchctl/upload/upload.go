@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // File is a file of a VNF package that is to be uploaded.
@@ -60,7 +61,7 @@ func (u *Uploader) Upload(ctx context.Context, f File) (*api.PackageFile, error)
 			return nil, fmt.Errorf("uploading %s: %w", f.Path, err)
 		}
 		if err != nil {
-			if err := sleep(ctx, u.pause()); err != nil {
+			if err := sleep.For(ctx, u.pause(), nil); err != nil {
 				return nil, err
 			}
 			reached = u.arrived(ctx, f, at)
@@ -193,15 +194,4 @@ func (c *counting) Read(p []byte) (int, error) {
 		c.tell(c.n)
 	}
 	return n, err
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -87,8 +87,8 @@ func forms(secret string) []string {
 	var strict bytes.Buffer
 	encoder := json.NewEncoder(&strict)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(secret)      // a text and a buffer do not fail
-	html, _ := json.Marshal(secret) //nolint:errchkjson // nor here
+	_ = encoder.Encode(secret) // a text and a buffer do not fail
+	html, _ := json.Marshal(secret)
 	quoted := strings.TrimSpace(strict.String())
 	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
 	for _, text := range []string{quoted, string(html), strings.ReplaceAll(quoted, "/", `\/`), strconv.QuoteToASCII(secret)} {
