@@ -23,14 +23,14 @@ const (
 
 // authenticate accepts a caller that shows what the operation requires, before
 // anything of the body is read.
-func (s *Handler) authenticate(op operation) check {
-	accept := map[string]func(echo.Context, operation) error{
-		schemeOpen:        func(echo.Context, operation) error { return nil },
+func (s *Handler) authenticate(op endpoint) check {
+	accept := map[string]func(echo.Context, endpoint) error{
+		schemeOpen:        func(echo.Context, endpoint) error { return nil },
 		schemeBearer:      s.bearer,
 		schemeJoinToken:   s.joinToken,
 		schemeCertificate: s.certificate,
 		schemeSession:     s.session,
-		schemeSignIn:      func(echo.Context, operation) error { return nil }, // the token is in the body
+		schemeSignIn:      func(echo.Context, endpoint) error { return nil }, // the token is in the body
 	}[op.scheme]
 	return func(c echo.Context) error {
 		if err := accept(c, op); err != nil {
@@ -61,7 +61,7 @@ func (c *call) mustBeAuthenticated(operation string) error {
 
 // bearer accepts an API token of the scope that the operation needs, and root of
 // this machine on the unix socket.
-func (s *Handler) bearer(c echo.Context, op operation) error {
+func (s *Handler) bearer(c echo.Context, op endpoint) error {
 	call := callOf(c.Request().Context())
 	if who, ok := caller.Operator(c.Request().Context()); ok {
 		call.who = who
@@ -85,7 +85,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 }
 
 // session accepts the cookie of somebody who has signed in to the status page.
-func (s *Handler) session(c echo.Context, _ operation) error {
+func (s *Handler) session(c echo.Context, _ endpoint) error {
 	r := c.Request()
 	session, err := s.UI.Authenticate(r)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Handler) session(c echo.Context, _ operation) error {
 }
 
 // joinToken passes the join token on; only enrollment can check it.
-func (s *Handler) joinToken(c echo.Context, _ operation) error {
+func (s *Handler) joinToken(c echo.Context, _ endpoint) error {
 	secret, ok := bearerOf(c.Request())
 	if !ok {
 		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs the instance's join token: Authorization: Bearer <join token>")
@@ -108,7 +108,7 @@ func (s *Handler) joinToken(c echo.Context, _ operation) error {
 }
 
 // certificate accepts a live identity, and for its renewal one that has expired.
-func (s *Handler) certificate(c echo.Context, op operation) error {
+func (s *Handler) certificate(c echo.Context, op endpoint) error {
 	r := c.Request()
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs the client certificate that was issued at enrollment")

@@ -37,7 +37,7 @@ var apart = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // checkBody compares the body with the operation's schema before it is decoded,
 // and refuses it with every fault at once.
-func (s *Handler) checkBody(op operation) check {
+func (s *Handler) checkBody(op endpoint) check {
 	switch {
 	case op.upload:
 		return checkUpload
@@ -62,7 +62,7 @@ func (s *Handler) checkBody(op operation) check {
 	}
 }
 
-func (s *Handler) faultsOf(c echo.Context, op operation, data []byte) (fault.List, error) {
+func (s *Handler) faultsOf(c echo.Context, op endpoint, data []byte) (fault.List, error) {
 	apart <- struct{}{}
 	defer func() { <-apart }()
 	tree, wrong := jsontree.Parse(data)

@@ -12,10 +12,10 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/api"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -148,39 +148,21 @@ func TestTheFilesOfADeletedInstanceAreGone(t *testing.T) {
 
 // Each upload of a path is answered with its own checksum, whatever the path names since.
 func TestUploadsOfOnePathAreAnsweredWithTheirOwnChecksum(t *testing.T) {
-	var uploads *overtaken
-	w := newWorld(t, func(o *api.Options) {
-		uploads = &overtaken{Instances: o.Instances}
-		o.Instances = uploads
-	})
+	w := newWorld(t)
 	w.putInstance()
-	contents := []string{"#!/bin/sh\n# one\n", "#!/bin/sh\n# two\n"}
-	answers := make([]wire.PackageFile, 2)
-	uploads.by = func() { w.ok(w.as(w.operator, "PUT", script, contents[1]), http.StatusOK, &answers[1]) }
-	w.ok(w.as(w.operator, "PUT", script, contents[0]), http.StatusCreated, &answers[0])
-	for i, content := range contents {
-		if sum := sha256.Sum256([]byte(content)); answers[i].Sha256 != hex.EncodeToString(sum[:]) {
-			t.Errorf("the upload of %q is answered with %+v", content, answers[i])
-		}
+	var uploads sync.WaitGroup
+	for uploader := range 8 {
+		uploads.Go(func() {
+			for n := range 10 {
+				content := fmt.Sprintf("#!/bin/sh\n# %d of %d\n", n, uploader)
+				a := w.as(w.operator, "PUT", script, content)
+				if sum := sha256.Sum256([]byte(content)); !strings.Contains(a.body, hex.EncodeToString(sum[:])) {
+					t.Errorf("the upload of %q is answered with %d %s", content, a.status, a.body)
+				}
+			}
+		})
 	}
-	if a := w.as(w.operator, "GET", script, ""); a.body != contents[1] {
-		t.Errorf("the path names %q, want what came last", a.body)
-	}
-}
-
-// overtaken lets another request come in between when a file is stored.
-type overtaken struct {
-	api.Instances
-	by func()
-}
-
-func (o *overtaken) FileStored(ctx context.Context, id, path string) error {
-	err := o.Instances.FileStored(ctx, id, path)
-	if by := o.by; by != nil {
-		o.by = nil
-		by()
-	}
-	return err
+	uploads.Wait()
 }
 
 func TestAFormIsNoFile(t *testing.T) {

@@ -10,27 +10,41 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 
+	"github.com/nodehitch/nodehitch/controller/access"
+	"github.com/nodehitch/nodehitch/controller/agentupgrade"
+	"github.com/nodehitch/nodehitch/controller/backup"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
+	"github.com/nodehitch/nodehitch/controller/event"
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/instance"
+	"github.com/nodehitch/nodehitch/controller/node"
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/operation"
+	"github.com/nodehitch/nodehitch/controller/permit"
 	"github.com/nodehitch/nodehitch/controller/ratelimit"
+	"github.com/nodehitch/nodehitch/controller/telemetry"
 	"github.com/nodehitch/nodehitch/controller/ui"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Options is what a Handler is made of. All of it is needed but Times.
+// Options is what a Handler is made of: the services behind the routes. All of it is needed
+// but Times. Every error of a service that is a *Problem is the answer; any other is logged
+// and answered as an internal error that says nothing.
 type Options struct {
-	Instances  Instances
-	Operations Operations
-	Nodes      Nodes
-	Agents     Agents
-	Volumes    Volumes
-	Enrollment Enrollment
-	Tokens     Tokens
-	Files      Files
-	Events     Events
-	Backups    Backups
+	Instances  *instance.Service
+	Operations *operation.Service
+	Nodes      *node.Service
+	Agents     *agentupgrade.Service
+	Volumes    *permit.Service
+	Enrollment *enrollment.Service
+	Tokens     *access.Service
+	Files      *files.Service
+	Events     *event.Log
+	Backups    *backup.Service
 	Replicas   Replicas
 	UI         *ui.UI
-	Changes    Changes
-	Metrics    Metrics
+	Changes    *notify.Hub
+	Metrics    *telemetry.Metrics
 	// Trust is what user_data needs.
 	Trust wire.Trust
 	// ControllerURLs are told to agents with each poll.

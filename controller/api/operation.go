@@ -27,8 +27,9 @@ const (
 	schemeSignIn  = string(ui.SigningIn)
 )
 
-// operation is one operation of the OpenAPI document, ready to be enforced.
-type operation struct {
+// endpoint is one operation of the OpenAPI document, or a view of the status page, ready to be
+// enforced.
+type endpoint struct {
 	id     string
 	scheme string
 	scopes []wire.Scope // of bearer tokens that may call it
@@ -58,8 +59,8 @@ var forTacker = []string{
 
 // operationsOf reads the whole document, so that nothing in it can be forgotten:
 // an operation whose demands are not understood is an error.
-func operationsOf(document *openapi3.T) (map[string]operation, error) {
-	all := make(map[string]operation)
+func operationsOf(document *openapi3.T) (map[string]endpoint, error) {
+	all := make(map[string]endpoint)
 	for path, item := range document.Paths.Map() {
 		for method, op := range item.Operations() {
 			o, err := operationOf(document, method, item, op)
@@ -72,8 +73,8 @@ func operationsOf(document *openapi3.T) (map[string]operation, error) {
 	return all, nil
 }
 
-func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (operation, error) {
-	o := operation{id: op.OperationID, scopes: []wire.Scope{wire.ScopeOperator}}
+func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (endpoint, error) {
+	o := endpoint{id: op.OperationID, scopes: []wire.Scope{wire.ScopeOperator}}
 	if method == http.MethodGet && !slices.Contains(giveSecrets, o.id) {
 		o.scopes = append(o.scopes, wire.ScopeViewer)
 	}
@@ -105,7 +106,7 @@ func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, o
 }
 
 // needs names the scopes of the tokens that may call it.
-func (o operation) needs() string {
+func (o endpoint) needs() string {
 	var names []string
 	for _, s := range o.scopes {
 		names = append(names, string(s))

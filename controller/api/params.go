@@ -14,7 +14,7 @@ import (
 
 // checkParameters compares path, query and header parameters with their schemas.
 // Their faults have no place in a body, so the detail names them.
-func checkParameters(op operation) check {
+func checkParameters(op endpoint) check {
 	return func(c echo.Context) error {
 		var wrong []string
 		for _, p := range op.params {
@@ -41,7 +41,7 @@ func checkParameters(op operation) check {
 	}
 }
 
-func (o operation) has(in, name string) bool {
+func (o endpoint) has(in, name string) bool {
 	return slices.ContainsFunc(o.params, func(p parameter) bool { return p.in == in && p.name == name })
 }
 

@@ -380,6 +380,44 @@ func TestUploadsAndCollectionsSideBySideLoseNothing(t *testing.T) {
 	}
 }
 
+// An upload takes the content away that a path had when its record was read.
+func TestAPathIsReadWhileUploadsReplaceIt(t *testing.T) {
+	r := open(t, 1<<20)
+	ctx := context.Background()
+	if _, err := r.put("before", ""); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				f, _, err := r.Open(ctx, instance, path)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				f.Close()
+			}
+		})
+	}
+	for n := range 30 {
+		if _, err := r.put(fmt.Sprint(n), ""); err != nil {
+			t.Error(err)
+		}
+		if err := r.Collect(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	readers.Wait()
+}
+
 func TestBlobsAreThereByDigestAlone(t *testing.T) {
 	r := open(t, 1<<20)
 	for _, name := range []string{"", "..", "../store.db", strings.Repeat("z", 64), strings.Repeat("0", 64)} {

@@ -109,25 +109,31 @@ func (s *Service) Open(_ context.Context, instanceID, path string) (*os.File, st
 		return nil, "", err
 	}
 	var record store.File
-	var found bool
-	err = s.Store.View(func(tx *store.Tx) (err error) {
-		record, found, err = tx.Files().Get(store.FileKey(instanceID, path))
-		return err
-	})
-	if err != nil {
-		return nil, "", fmt.Errorf("reading a package file's record: %w", err)
+	for {
+		before := record.SHA256
+		var found bool
+		err = s.Store.View(func(tx *store.Tx) (err error) {
+			record, found, err = tx.Files().Get(store.FileKey(instanceID, path))
+			return err
+		})
+		if err != nil {
+			return nil, "", fmt.Errorf("reading a package file's record: %w", err)
+		}
+		if !found {
+			return nil, "", noFile(instanceID, path)
+		}
+		file, err := s.Blobs.Open(record.SHA256)
+		switch {
+		case !errors.Is(err, ErrNoBlob):
+			return file, record.SHA256, err
+		case record.SHA256 != before:
+			// An upload may have replaced it after its record was read.
+		case s.Blobs.Peers != nil:
+			return nil, "", noFile(instanceID, path)
+		default:
+			return nil, "", fmt.Errorf("the content %s of %s is not on disk: %w", record.SHA256, path, err)
+		}
 	}
-	if !found {
-		return nil, "", noFile(instanceID, path)
-	}
-	file, err := s.Blobs.Open(record.SHA256)
-	if errors.Is(err, ErrNoBlob) && s.Blobs.Peers != nil {
-		return nil, "", noFile(instanceID, path)
-	}
-	if errors.Is(err, ErrNoBlob) {
-		return nil, "", fmt.Errorf("the content %s of %s is not on disk: %w", record.SHA256, path, err)
-	}
-	return file, record.SHA256, err
 }
 
 // Delete deletes a file that came before its instance; Collect then frees its space.

@@ -27,6 +27,7 @@ func (s *Service) validateLeft(ctx context.Context, instanceID string) error {
 // validate validates files and records the results of all of them at once, or the
 // documents would lose what the others are for in between.
 func (s *Service) validate(ctx context.Context, instanceID string, those func(f store.File, validatedFor string) bool) error {
+	var failed []store.File
 	for stale := true; stale; {
 		d, files, architectures, err := s.uses(instanceID)
 		if err != nil || d == nil || d.Params == nil {
@@ -38,6 +39,10 @@ func (s *Service) validate(ctx context.Context, instanceID string, those func(f 
 			return nil
 		}
 		results, err := s.Files.Validate(d.Params, files, architectures)
+		if err != nil && !slices.EqualFunc(files, failed, sameContent) {
+			failed = files
+			continue // an upload may have replaced a file meanwhile, whose content is gone then
+		}
 		if err != nil {
 			return err
 		}
@@ -60,6 +65,8 @@ func (s *Service) validate(ctx context.Context, instanceID string, those func(f 
 	}
 	return nil
 }
+
+func sameContent(a, b store.File) bool { return a.Path == b.Path && a.SHA256 == b.SHA256 }
 
 // uses is the desired state in force, the files of an instance and the architectures that its
 // nodes have said they have; no state if there is no instance.
