@@ -8,12 +8,17 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+
+	"github.com/nodehitch/nodehitch/e2e/crowd"
 )
 
 // chromium is the browser of all tests; each tab has a profile of its own.
 var chromium context.Context
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	crowd.Main()
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	program, err := exec.LookPath("chromium")

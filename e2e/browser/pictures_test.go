@@ -2,9 +2,7 @@ package browser
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -277,13 +275,8 @@ func (s *story) picture(b *tab, file, path, scheme string, width, height int64) 
 func (s *story) terminal(file string, arguments ...string) {
 	s.t.Helper()
 	const columns = 118
-	line := "stty cols " + fmt.Sprint(columns) + " rows 80; exec " + filepath.Join(loopback.Bin(s.t), "hitchctl") + " " + strings.Join(arguments, " ")
-	cmd := exec.CommandContext(s.t.Context(), "script", "--quiet", "--return", "--command", line, "/dev/null")
-	cmd.Env = append(os.Environ(), "NODEHITCH_SERVER=unix://"+filepath.Join(s.Dir, "socket"), "HOME="+s.Dir, "TERM=xterm-256color", "LANG=C.UTF-8")
-	output, err := cmd.CombinedOutput()
-	if err != nil {
-		s.t.Fatalf("hitchctl %v: %v %s", arguments, err, output)
-	}
-	picture := drawTerminal(columns, "hitchctl "+strings.Join(arguments, " "), string(output))
+	output, err := s.onTerminal(columns, arguments...)
+	s.must(err)
+	picture := drawTerminal(columns, "hitchctl "+strings.Join(arguments, " "), output)
 	s.must(os.WriteFile(file, []byte(picture), 0o644))
 }

@@ -1,6 +1,7 @@
 package loopback
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/tls"
@@ -123,4 +124,12 @@ func (m *Machine) Format(ctx context.Context, volume string, r api.FormatReport)
 	return call(m, func(c *client.Controller) (*api.FormatPermit, error) {
 		return client.Read[api.FormatPermit](c.PostFormat(ctx, volume, r))
 	})
+}
+
+// ReportText sends a status as this text, whatever it is.
+func (m *Machine) ReportText(ctx context.Context, text []byte) error {
+	_, err := call(m, func(c *client.Controller) (*struct{}, error) {
+		return nil, client.Done(c.PutNodeStatusWithBody(ctx, "application/json", bytes.NewReader(text)))
+	})
+	return err
 }

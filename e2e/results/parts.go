@@ -68,7 +68,9 @@ var Parts = [][]Suite{
 	},
 	{
 		{Package: "./e2e/agentcontroller"},
-		{Package: "./e2e/browser"},
+		{Package: "./e2e/browser", Tests: []string{"TestAChangeTakesNothingFromTheReader", "TestALargeFleet", "TestALinkOfAnotherSite", "TestAPageFollowsWhatHappens",
+			"TestARevokedTokensPageEnds", "TestAxeFindsNothingSerious", "TestNoPageIsWiderThanItsWindow", "TestNoSecretIsInAPage", "TestPictures",
+			"TestTheCertificateForBrowsers", "TestTheControllerIsKilledAndComesBack", "TestTheKeyboardReachesEverything", "TestThePageShowsTheReplicas"}},
 		{Package: "./e2e/demo"},
 		{Package: "./e2e/engine"},
 		{Package: "./e2e/enroll"},
@@ -123,6 +125,7 @@ var Parts = [][]Suite{
 		{Package: "./controller/permit", OnEtcd: true},
 		{Package: "./controller/replica", OnEtcd: true},
 	},
+	{{Package: "./e2e/browser", Tests: []string{"TestANodeThatSaysEverything"}}},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWaves"}}},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWavesUnderSystemd"}}},
 	{{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnAgentUpgrade"}}},
