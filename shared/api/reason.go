@@ -144,7 +144,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonPackageUnavailable: {"the distribution's package could not be installed", "check the package sources and the proxy", passing},
 	ReasonPackageManagerBusy: {"another process holds the package manager's lock", "wait; the agent continues when the lock is free", passing},
 
-	ReasonEngineNotRunning:    {"the node has no container engine, or the engine does not answer", "read the message and the unit's journal; the agent then continues", passing},
+	ReasonEngineNotRunning:    {"the node has no container engine, one that the agent does not configure, or one that does not answer", "read the message and the unit's journal; the agent then continues", passing},
 	ReasonEngineConfigInvalid: {"the agent cannot read the engine's configuration, or the settings to add contradict it; the file is unchanged", "correct the file that the message names; the agent then continues", passing},
 	ReasonFileUnavailable:     {"the agent has not downloaded a file of its configuration completely", "read the message; the agent resumes the download", passing},
 	ReasonImageNotFound:       {"the given file does not contain the registry's image, or the image could not be pulled", "provide an image file that `docker save registry:latest` wrote, or give the node access to the public registry", final},

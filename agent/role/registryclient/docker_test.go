@@ -28,6 +28,34 @@ func TestNoEngine(t *testing.T) {
 	r.idle()
 }
 
+// An engine that reads other files is named, also beside one that is connected: Kubernetes
+// pulls with k3s' own containerd on a machine that has Docker too.
+func TestEngineThatReadsOtherFiles(t *testing.T) {
+	for name, c := range map[string]struct{ unit, socket, words string }{
+		"k3s":  {"k3s.service", "/run/k3s/containerd/containerd.sock", "/etc/rancher/k3s/registries.yaml"},
+		"snap": {"snap.docker.dockerd.service", "/run/snap.docker/containerd/containerd.sock", "/var/snap/docker/current/config/daemon.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := []hosttest.Part{hosttest.Runs(c.unit, c.unit), file(c.socket, "")}
+			r := machine(t, other...).connect(open(plain))
+			if report := r.expect("False EngineNotRunning", c.socket, c.words, "docker.service"); strings.Contains(report.Condition(api.ConditionRegistriesConnected).Message, "install") {
+				t.Errorf("the message wants a second engine: %+v", report)
+			}
+			r.idle()
+			r = machine(t, append(other, docker, containerd(t, ""))...).connect(open(plain))
+			r.expect("False EngineNotRunning", c.socket, c.words)
+			if !strings.Contains(r.file(daemonJSON), plain) {
+				t.Error("Docker is not configured")
+			}
+			r.idle()
+			delete(r.m.Files, c.socket) // k3s with --docker or with the machine's containerd
+			r.expect(connected)
+			r.m.Files[c.socket] = hosttest.FileState{}
+			r.connect().expect("True Removed")
+		})
+	}
+}
+
 // Every master and worker has a list of registries, most of them an empty one.
 func TestWithoutRegistriesNoEngineIsInspected(t *testing.T) {
 	r := machine(t, docker, containerd(t, "")).connect()

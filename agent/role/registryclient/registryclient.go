@@ -122,10 +122,10 @@ func (p *plan) do(group, summary string, f func(context.Context) error) {
 
 func (p *plan) problem(err error) { p.problems = append(p.problems, err) }
 
-// engines reports a machine without a container engine. All other files are written anyway,
-// so that an engine that is installed later finds them.
+// engines reports a machine without a container engine that reads what the agent writes. All
+// other files are written anyway, so that an engine that is installed later finds them.
 func (p *plan) engines() {
-	if !p.engine && len(p.connections) > 0 {
+	if len(p.connections) > 0 && !p.otherEngine() && !p.engine {
 		p.problem(converge.Wait(api.ReasonEngineNotRunning,
 			"this machine has no container engine: neither docker.service nor containerd.service with its CRI plugin is enabled or runs; install one"))
 	}
