@@ -41,7 +41,7 @@ var deceptions = []deception{
 		"expired", "certificate has expired"},
 	{"not valid yet", "a server certificate below the pinned root that is valid from tomorrow", served(func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(24*time.Hour), time.Now().Add(48*time.Hour)
-	}, nil), true, "not yet valid", "not yet valid"},
+	}, nil), true, "check the clocks of both machines", "not yet valid"},
 	{"another name", "a server certificate for another host below the pinned root", served(func(c *x509.Certificate) {
 		c.IPAddresses, c.DNSNames = nil, []string{"controller.example"}
 	}, nil), true, "doesn't contain any ip sans", "ip address mismatch"},
