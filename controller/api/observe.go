@@ -31,6 +31,7 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		s.setDeadlines(c, 0)
 		c.Response().Header().Set("X-Request-Id", call.id)
 		c.Response().Header().Set("Cache-Control", "no-store")
+		c.Response().Header().Set("X-Content-Type-Options", "nosniff") // an answer of the API is no script of the page
 		err := s.surviving(next, c)
 		aborted := errors.Is(err, http.ErrAbortHandler)
 		if err != nil && !aborted {

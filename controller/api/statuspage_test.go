@@ -140,7 +140,7 @@ func TestErrorsOfThePageArePages(t *testing.T) {
 	}
 }
 
-// The cookie opens the page, and nothing of the API.
+// The cookie opens the page, and nothing of the API; no answer of the API is a script of the page.
 func TestTheAPIIgnoresTheCookie(t *testing.T) {
 	w := newWorld(t)
 	cookie := w.signIn(w.operator)
@@ -152,8 +152,8 @@ func TestTheAPIIgnoresTheCookie(t *testing.T) {
 			if policy[op.OperationID] == "open" {
 				continue
 			}
-			if a := w.call(w.client, method, paths.Replace(path), "", cookie); a.status != http.StatusUnauthorized {
-				t.Errorf("%s is answered with %d: %s", op.OperationID, a.status, a.body)
+			if a := w.call(w.client, method, paths.Replace(path), "", cookie); a.status != http.StatusUnauthorized || a.header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s is answered with %d %v: %s", op.OperationID, a.status, a.header, a.body)
 			}
 			refused++
 		}

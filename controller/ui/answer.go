@@ -21,7 +21,6 @@ func Below(path string) bool { return path == "/ui" || strings.HasPrefix(path, p
 // restrict says what the browser may do with the answer.
 func restrict(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
-	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Vary", "HX-Request")

@@ -15,6 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
 // steers is a character that does something where it is shown: C0 and C1 without tab and line break,
@@ -94,10 +95,8 @@ func say(ctx context.Context, m *loopback.Machine, reports int) error {
 		case err == nil:
 			n++
 		case errors.As(err, &wait):
-			select {
-			case <-time.After(wait.RetryAfter):
-			case <-ctx.Done():
-				return ctx.Err()
+			if err := sleep.For(ctx, wait.RetryAfter, nil); err != nil {
+				return err
 			}
 		default:
 			return fmt.Errorf("report %d: %w", n, err)
