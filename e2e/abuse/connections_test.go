@@ -38,6 +38,7 @@ var attacks = []attack{
 	{"downloads that are not read", "they hold a connection and little memory each", stalled, 60 * mib, 150 * mib},
 	{"polls of one node", "a node has a few connections; the newest are kept", polls, 60 * mib, 60 * mib},
 	{"watches of one viewer", "a token has a few hundred connections", watches, 80 * mib, 100 * mib},
+	{"streams of one session of the status page", "they count as its token's connections", streams, 80 * mib, 100 * mib},
 	{"idle connections of one token", "a token keeps a few hundred; the others are closed", idle, 80 * mib, 100 * mib},
 }
 
@@ -271,7 +272,7 @@ func noBody(a *arena) {
 }
 
 func polls(a *arena) {
-	tag := a.etag(a.node, head("GET", "/v1/node/config", "", 0))
+	tag := a.header(a.node, head("GET", "/v1/node/config", "", 0), "ETag")
 	n := a.size(100, 2000)
 	a.hold(n, func(i int) net.Conn {
 		conn := a.secure(i, a.node)
@@ -290,20 +291,32 @@ func polls(a *arena) {
 }
 
 func watches(a *arena) {
-	tag := a.etag(a.unauthenticated, head("GET", "/v1/nodes", a.viewer, 0))
+	tag := a.header(a.unauthenticated, head("GET", "/v1/nodes", a.viewer, 0), "ETag")
+	a.heldByOneToken("watches", head("GET", "/v1/nodes?wait=60s", a.viewer, 0, "If-None-Match: "+tag))
+}
+
+func streams(a *arena) {
+	form := "token=" + a.viewer
+	cookie, _, _ := strings.Cut(a.header(a.unauthenticated, head("POST", "/ui/sign-in", "", 0,
+		"Content-Type: application/x-www-form-urlencoded", fmt.Sprintf("Content-Length: %d", len(form)))+form, "Set-Cookie"), ";")
+	a.heldByOneToken("streams", head("GET", "/ui/events", "", 0, "Cookie: "+cookie))
+}
+
+func (a *arena) heldByOneToken(what, request string) {
+	a.t.Helper()
 	n := a.size(400, 2000)
 	a.hold(n, func(i int) net.Conn {
 		conn := a.secure(i, a.unauthenticated)
 		if conn != nil {
-			_, _ = io.WriteString(conn, head("GET", "/v1/nodes?wait=60s", a.viewer, 0, "If-None-Match: "+tag))
+			_, _ = io.WriteString(conn, request)
 		}
 		return conn
 	})
 	a.calls()
 	held := a.metric("nodehitch_long_polls_in_flight")
-	a.c.Figure("watches", "%d; %d held", n, held)
+	a.c.Figure(what, "%d; %d held", n, held)
 	if held > 256 || held == 0 {
-		a.t.Errorf("%d watches of one token are held", held)
+		a.t.Errorf("%d %s of one token are held", held, what)
 	}
 }
 
@@ -322,8 +335,8 @@ func idle(a *arena) {
 	}
 }
 
-// etag makes one request.
-func (a *arena) etag(as *tls.Config, request string) string {
+// header is one of the answer to a request.
+func (a *arena) header(as *tls.Config, request, name string) string {
 	a.t.Helper()
 	conn := a.secure(0, as)
 	if conn == nil {
@@ -334,5 +347,5 @@ func (a *arena) etag(as *tls.Config, request string) string {
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	a.must(err)
 	resp.Body.Close()
-	return resp.Header.Get("ETag")
+	return resp.Header.Get(name)
 }
