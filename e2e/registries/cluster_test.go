@@ -134,6 +134,7 @@ func TestConnections(t *testing.T) {
 		{"running-containers", "containers keep running while a registry is added to Docker and containerd", (*cluster).runningContainers},
 		{"secrets", "a password is in three files of root on the node, and nowhere else: no log, status, API answer or store", (*cluster).secrets},
 		{"token", "a registry that hands out tokens instead of asking for the password itself", (*cluster).token},
+		{"containerd-store", "Docker whose images containerd stores pulls with HTTP, and with TLS and a login; a token service that it does not trust is reported", (*cluster).containerdStore},
 		{"scale-out", "a worker of a scale-out is connected", (*cluster).scaleOut},
 		{"heal", "a new worker in place of another is connected", (*cluster).heal},
 		{"killed", "the agent, killed at the start and the end of every action, converges", (*cluster).killed},

@@ -29,6 +29,36 @@ func (c *cluster) token(*results.Case) {
 	c.crossed(secureServer)
 }
 
+// containerdStore: Docker 20.10 has no such store.
+func (c *cluster) containerdStore(*results.Case) {
+	c.connected()
+	const file = "/etc/docker/daemon.json"
+	for _, m := range c.workers {
+		m.write(file, `{"features": {"containerd-snapshotter": true}}`)
+		m.run("systemctl", "restart", "docker")
+		defer m.run("systemctl", "restart", "docker")
+		defer m.run("rm", file)
+	}
+	defer c.connected()
+	if info := c.workers[0].run("docker", "info", "--format", "{{.ServerVersion}} {{.DriverStatus}}"); !strings.Contains(info, "io.containerd.snapshotter.v1") {
+		c.t.Skipf("Docker stores its images itself: %s", info)
+	}
+	address := secureAddress.Addr().String() + ":5000"
+	registry.Open(c.t, c.lab, registry.Options{Address: address})
+	r := c.serve("443", password, time.Now().Add(time.Hour))
+	c.connected(plain(address), secure(secureServer, password))
+	c.crossed(address)
+	c.crossed(secureServer)
+
+	pair := c.ca.Issue(c.t, time.Now().Add(time.Hour), secureServer)
+	tokens := registry.OpenTokens(c.t, c.lab, secureAddress.Addr().String()+":5443", secureServer, pair, map[string]string{"user01": password})
+	r.Change(func(o *registry.Options) { o.Users, o.Tokens = nil, tokens })
+	message := c.refused(api.ReasonCertificateRejected, secure(secureServer, password))
+	if _, err := c.workers[0].tryPushNew(secureServer); err == nil || !strings.Contains(err.Error(), "unknown authority") {
+		c.t.Errorf("%s; and Docker says: %v", message, err)
+	}
+}
+
 func (c *cluster) runningContainers(*results.Case) {
 	c.connected()
 	m := c.workers[0]

@@ -43,6 +43,9 @@ type Engine interface {
 	// InsecureRegistries are what the running engine treats as insecure: servers as in image
 	// names, and networks (CIDR), including its default for loopback.
 	InsecureRegistries(ctx context.Context) ([]string, error)
+	// ContainerdStore is the version of an engine whose images containerd stores, "" if the
+	// engine stores them itself.
+	ContainerdStore(ctx context.Context) (version string, err error)
 	// Container by its name, nil if there is none.
 	Container(ctx context.Context, name string) (*Container, error)
 	// Containers are all containers. It waits while one is being started.

@@ -2,6 +2,7 @@ package registryclient
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -151,6 +152,33 @@ func (c *connection) addresses() []netip.Addr {
 		return []netip.Addr{a}
 	}
 	return nil
+}
+
+// tokenCAs reports token services that Docker cannot ask. If containerd stores its images, it
+// trusted only the system's CAs there, whatever is in its directory for the registry, until
+// 29.5.2. All else is in place: containerd pulls.
+func (p *plan) tokenCAs(ctx context.Context) {
+	private := func(c *connection) bool { return c.answer.TokenCA != "" }
+	if !p.docker.runs || !slices.ContainsFunc(p.connections, private) {
+		return
+	}
+	version, err := p.Host.Engine.ContainerdStore(ctx)
+	if err != nil {
+		p.problem(converge.Wait(api.ReasonEngineNotRunning, "%v", err))
+		return
+	}
+	var major, minor, patch int
+	_, _ = fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch) // what is missing is 0
+	if version == "" || slices.Compare([]int{major, minor, patch}, []int{29, 5, 2}) >= 0 {
+		return
+	}
+	for _, c := range p.connections {
+		if private(c) {
+			p.problem(converge.Fail(api.ReasonCertificateRejected,
+				"%s; Docker %s, whose images containerd stores, trusts only the system's CAs there, and its pulls fail; update Docker to 29.5.2 or newer, or put the CA into /usr/local/share/ca-certificates, run `update-ca-certificates` and restart docker and nodehitch-agent",
+				c.answer.TokenCA, version))
+		}
+	}
 }
 
 // obsolete are our entries that are no longer desired.

@@ -90,6 +90,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	p.insecure(ctx)
 	p.containerd(ctx)
 	p.engines()
+	p.tokenCAs(ctx)
 	p.logins(ctx)
 	p.removeFiles()
 	return p.outcome()

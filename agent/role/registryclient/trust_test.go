@@ -53,6 +53,35 @@ func TestOwnersTrust(t *testing.T) {
 
 const dockerD = "/etc/docker/certs.d/"
 
+// With containerd's image store Docker trusted only the system's CAs at a token service, until
+// 29.5.2. containerd trusts the registry's there, and gets the login.
+func TestTokenServiceThatDockerDoesNotTrust(t *testing.T) {
+	ca := registrytest.CA(t, "CA", registrytest.Now())
+	certificate := ca.Issue(t, registrytest.Now(), "127.0.0.1")
+	tokens := registrytest.Tokens(t, "user01", "geheim", certificate)
+	server := registrytest.Start(t, registrytest.Options{Certificate: certificate, Tokens: tokens})
+	for version, condition := range map[string]string{
+		"": connected, "26.1.5+dfsg1": "False CertificateRejected", "29.5.1": "False CertificateRejected", "29.5.2": connected, "30.0.0": connected,
+	} {
+		t.Run(version, func(t *testing.T) {
+			r := machine(t, docker, containerd(t, ""))
+			r.m.Containers.ContainerdStore = version
+			r.connect(api.RegistryConnection{
+				Server: server, Scheme: api.RegistryHTTPS, Username: "user01", Password: "geheim", CACertificate: r.give(ca.PEM),
+			})
+			words := []string{tokens.URL, "Docker " + version, "update-ca-certificates"}
+			if condition == connected {
+				words = nil
+			}
+			r.expect(condition, words...)
+			if !strings.Contains(r.file(kubelet), server) {
+				t.Error("containerd lacks the login")
+			}
+			r.idle()
+		})
+	}
+}
+
 func TestOwnersClientCertificate(t *testing.T) {
 	ca := registrytest.CA(t, "CA", registrytest.Now())
 	client := ca.Issue(t, registrytest.Now(), "node")

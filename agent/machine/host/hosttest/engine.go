@@ -27,6 +27,8 @@ type EngineState struct {
 	Public   map[string]string
 	// Insecure is the part of insecure-registries that it uses.
 	Insecure []string
+	// ContainerdStore is its version if containerd stores its images, else "".
+	ContainerdStore string
 	// Held is a port that it has for no container until it is restarted, 0 for none: as Docker
 	// 20.10 has after a power cut in the start of a container.
 	Held int

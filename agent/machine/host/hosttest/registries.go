@@ -37,6 +37,16 @@ func (h engine) InsecureRegistries(context.Context) ([]string, error) {
 	return append([]string{"127.0.0.0/8"}, e.Insecure...), nil
 }
 
+func (h engine) ContainerdStore(context.Context) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.up()
+	if err != nil {
+		return "", err
+	}
+	return e.ContainerdStore, nil
+}
+
 func (h files) Mode(path string) (fs.FileMode, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

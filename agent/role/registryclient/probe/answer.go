@@ -2,6 +2,8 @@ package probe
 
 import (
 	"bytes"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,6 +27,7 @@ type answer struct {
 	header http.Header
 	url    *url.URL
 	body   []byte
+	tls    *tls.ConnectionState
 }
 
 func readAnswer(resp *http.Response) (*answer, error) {
@@ -32,7 +35,20 @@ func readAnswer(resp *http.Response) (*answer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its answer was cut off: %w", err)
 	}
-	return &answer{status: resp.StatusCode, header: resp.Header, url: resp.Request.URL, body: body}, nil
+	return &answer{status: resp.StatusCode, header: resp.Header, url: resp.Request.URL, body: body, tls: resp.TLS}, nil
+}
+
+// bySystemCAs is why the system's CAs alone do not vouch for the server that has answered.
+func (a *answer) bySystemCAs() error {
+	if a.tls == nil {
+		return nil
+	}
+	others := x509.NewCertPool()
+	for _, c := range a.tls.PeerCertificates[1:] {
+		others.AddCert(c)
+	}
+	_, err := a.tls.PeerCertificates[0].Verify(x509.VerifyOptions{DNSName: a.url.Hostname(), Roots: roots(), Intermediates: others})
+	return err
 }
 
 // versioned reports whether the header names the Distribution API. A registry behind a web

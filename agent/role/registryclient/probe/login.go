@@ -110,6 +110,9 @@ func (s *session) token(ctx context.Context, c challenge) (string, error) {
 	case refused(a):
 		return "", s.unauthorized(who, a)
 	case a.status == http.StatusOK && token != "":
+		if err := a.bySystemCAs(); err != nil {
+			s.tokenCA = who + ": " + s.clean(err.Error())
+		}
 		return token, nil
 	case a.status < 400: // no error: its body may hold a truncated token
 		a.body = nil

@@ -61,6 +61,9 @@ type Answer struct {
 	AsksLogin bool
 	// Untried says that a login is given and the registry asks for none.
 	Untried bool
+	// TokenCA is why a token service's certificate is not trusted by the system's CAs alone, ""
+	// if it is or if there is none.
+	TokenCA string
 	// Notes are warnings.
 	Notes []string
 }
@@ -78,6 +81,7 @@ func Check(ctx context.Context, t Target) (Answer, error) {
 	s := newSession(t)
 	defer s.client.CloseIdleConnections()
 	a, err := s.check(ctx)
+	a.TokenCA = s.tokenCA
 	proxy, note := t.proxyFor(s.base)
 	if err != nil {
 		return Answer{}, s.explain(err, note)

@@ -84,7 +84,7 @@ func TestNoLogin(t *testing.T) {
 // A registry whose GET /v2/ is for everybody: in front of a real one that wants a login,
 // something answers that itself.
 func TestALoginIsTriedWhereItIsAskedFor(t *testing.T) {
-	tokens := registrytest.Tokens(t, "user01", "right")
+	tokens := registrytest.Tokens(t, "user01", "right", nil)
 	for name, o := range map[string]registrytest.Options{
 		"a password": {Username: "user01", Password: "right"},
 		"a token":    {Tokens: tokens},
@@ -168,7 +168,7 @@ func TestIPv6(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	tokens := registrytest.Tokens(t, "user01", "pässword")
+	tokens := registrytest.Tokens(t, "user01", "pässword", nil)
 	server := registrytest.Start(t, registrytest.Options{Tokens: tokens})
 	target := probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "user01", Password: "pässword"}
 	want(t, outcome(t, target), "ok")

@@ -26,6 +26,8 @@ type session struct {
 	client *http.Client
 	// secrets are what no message may repeat: the login, and the tokens received.
 	secrets []string
+	// tokenCA is Answer.TokenCA.
+	tokenCA string
 }
 
 func newSession(t Target) *session {

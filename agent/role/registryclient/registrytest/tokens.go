@@ -4,6 +4,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
@@ -33,12 +34,18 @@ type TokenService struct {
 	asked int
 }
 
-// Tokens starts a token service on an address of its own.
-func Tokens(t testing.TB, username, password string) *TokenService {
+// Tokens starts a token service on an address of its own, with HTTP if it has no certificate.
+func Tokens(t testing.TB, username, password string, certificate *Certificate) *TokenService {
 	t.Helper()
 	s := &TokenService{username: username, password: password, signer: CA(t, "tokens", Now())}
-	server := httptest.NewServer(http.HandlerFunc(s.serve))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
 	t.Cleanup(server.Close)
+	if certificate == nil {
+		server.Start()
+	} else {
+		server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate.TLS()}, MinVersion: tls.VersionTLS12}
+		server.StartTLS()
+	}
 	s.URL = server.URL
 	s.Asked = func() int {
 		s.mu.Lock()
