@@ -9,7 +9,7 @@ import (
 
 func commands(ctx context.Context, s *source) (list []string, err error) {
 	for _, p := range programs.All {
-		out, err := p.Run(ctx, s.root, s.replace, "e2e/names/probe.Commands")
+		out, err := p.Run(ctx, s.root, "e2e/names/probe.Commands")
 		if err != nil {
 			return nil, err
 		}

@@ -90,20 +90,6 @@ func variables(_ context.Context, s *source) (list []string, err error) {
 	return list, nil
 }
 
-func headers(_ context.Context, s *source) (list []string, err error) {
-	s.inspect(func(p *packages.Package, n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) == 0 {
-			return true
-		}
-		if f := callee(p, call); f != nil && strings.HasPrefix(f.FullName(), "(net/http.Header).") {
-			list = append(list, pattern(p, call.Args[0])+" ("+side(p)+")")
-		}
-		return true
-	})
-	return list, nil
-}
-
 // exitCodes are those that have names. The controller has none: it exits with 1 after
 // any error.
 func exitCodes(_ context.Context, s *source) (list []string, err error) {
@@ -125,39 +111,5 @@ func units(_ context.Context, s *source) (list []string, err error) {
 			list = append(list, text+" ("+side(p)+")")
 		}
 	})
-	return list, nil
-}
-
-var ownText = regexp.MustCompile(`(?i)^[\w./:@*-]*nodehitch[\w./:@*-]*$`)
-
-func ownTexts(_ context.Context, s *source) (list []string, err error) {
-	s.texts(func(p *packages.Package, text string) {
-		if ownText.MatchString(text) && !elsewhere(text) && !strings.HasPrefix(text, api.ProblemPrefix) && folder(p) != "controller/telemetry" {
-			list = append(list, side(p)+" "+text)
-		}
-	})
-	return list, nil
-}
-
-// elsewhere says whether a group of its own has the text.
-func elsewhere(text string) bool {
-	return absolute.MatchString(text) || unitName.MatchString(text) || strings.HasPrefix(text, module) || strings.HasPrefix(text, "NODEHITCH_")
-}
-
-var word = regexp.MustCompile(`^[A-Za-z._/][\w.:/@*-]+$`)
-
-// declaredTexts are what no other group has.
-func declaredTexts(_ context.Context, s *source) (list []string, err error) {
-	for _, p := range s.packages {
-		if folder(p) == "shared/api" || folder(p) == "shared/params" {
-			continue // groups of their own have all of it
-		}
-		for _, c := range constants(p, constant.String) {
-			value := constant.StringVal(c.Val())
-			if word.MatchString(value) && !ownText.MatchString(value) && !elsewhere(value) && !strings.HasPrefix(c.Name(), "Event") {
-				list = append(list, folder(p)+" "+value)
-			}
-		}
-	}
 	return list, nil
 }

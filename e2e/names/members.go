@@ -83,7 +83,7 @@ func shown(t types.Type) string { return types.TypeString(t, (*types.Package).Na
 var others = []string{"shared/api", "shared/client", "controller/openstack", "agent/config", "controller/config", "controller/hitchctl/connect"}
 
 // members are those of the structs that have names in JSON, - for a struct without a name
-// of its own, and the keys of maps that are written out.
+// of its own.
 func members(_ context.Context, s *source) (list []string, err error) {
 	names := map[ast.Expr]string{}
 	s.inspect(func(p *packages.Package, n ast.Node) bool {
@@ -96,12 +96,6 @@ func members(_ context.Context, s *source) (list []string, err error) {
 		case *ast.StructType:
 			for _, m := range tagged(p.TypesInfo.Types[n].Type) {
 				list = append(list, fmt.Sprintf("%s %s.%s %s", folder(p), cmp.Or(names[n], "-"), m.name, shown(m.typ)))
-			}
-		case *ast.CompositeLit:
-			if shown(p.TypesInfo.Types[n].Type) == "map[string]any" {
-				for _, e := range n.Elts {
-					list = append(list, folder(p)+" map."+pattern(p, e.(*ast.KeyValueExpr).Key))
-				}
 			}
 		}
 		return true

@@ -98,7 +98,11 @@ func (r *reader) call(call *ast.CallExpr, at map[types.Object]string, place stri
 		subject = r.place(call.Args[0], at, place)
 	}
 	if name, asks := r.name(call); asks {
-		r.list = append(r.list, subject+name+" "+r.kinds(call)+need(r.required(call)))
+		line := subject + name + " " + r.kinds(call)
+		if r.required(call) {
+			line += ", required"
+		}
+		r.list = append(r.list, line)
 		return
 	}
 	if receiver := f.Signature().Recv(); receiver != nil && shown(receiver.Type()) == "*params.object" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"go/ast"
 	"go/token"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -49,7 +50,7 @@ func paths(_ context.Context, s *source) (list []string, err error) {
 	})
 	for _, p := range s.packages {
 		for _, file := range p.EmbedFiles {
-			content, err := s.read(file)
+			content, err := os.ReadFile(file)
 			if err != nil {
 				return nil, err
 			}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"go/ast"
 	"go/constant"
@@ -23,31 +22,21 @@ const module = "github.com/nodehitch/nodehitch"
 // have no public names.
 type source struct {
 	root     string
-	replace  map[string]string // as of go build -overlay: by path the path of the content
 	packages []*packages.Package
 }
 
 // load reads the tree around the working directory.
-func load(ctx context.Context, overlay string) (*source, error) {
+func load(ctx context.Context) (*source, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
 		return nil, fmt.Errorf("go env: %w", err)
 	}
 	s := &source{root: filepath.Dir(strings.TrimSpace(string(out)))}
-	if s.replace, err = readOverlay(overlay); err != nil {
-		return nil, err
-	}
 	linked, err := s.linked(ctx)
 	if err != nil {
 		return nil, err
 	}
-	contents := map[string][]byte{}
-	for path := range s.replace {
-		if contents[path], err = s.read(path); err != nil {
-			return nil, err
-		}
-	}
-	s.packages, err = packages.Load(&packages.Config{Context: ctx, Dir: s.root, Overlay: contents,
+	s.packages, err = packages.Load(&packages.Config{Context: ctx, Dir: s.root,
 		Mode: packages.NeedName | packages.NeedFiles | packages.NeedEmbedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports}, linked...)
 	if err != nil {
 		return nil, err
@@ -58,19 +47,6 @@ func load(ctx context.Context, overlay string) (*source, error) {
 		}
 	}
 	return s, nil
-}
-
-func readOverlay(path string) (map[string]string, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var overlay struct{ Replace map[string]string }
-	err = json.Unmarshal(text, &overlay)
-	return overlay.Replace, err
 }
 
 // linked are the project's packages in the programs.
@@ -88,17 +64,6 @@ func (s *source) linked(ctx context.Context) (list []string, err error) {
 		}
 	}
 	return list, err
-}
-
-// read is the content of a file of the tree.
-func (s *source) read(path string) ([]byte, error) {
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.root, path)
-	}
-	if instead, ok := s.replace[path]; ok {
-		path = instead
-	}
-	return os.ReadFile(path)
 }
 
 // pkg is a linked package by its folder.

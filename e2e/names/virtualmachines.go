@@ -1,20 +1,15 @@
 package main
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"fmt"
-	"io/fs"
 	"regexp"
 	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodehitch/nodehitch/cloudinit"
 	"github.com/nodehitch/nodehitch/cloudinit/hot"
-	"github.com/nodehitch/nodehitch/controller/hitchctl/csar"
 )
 
 // templates are the Heat templates' parameters, resources and outputs, and where a VNF
@@ -51,46 +46,6 @@ func templates(context.Context, *source) (list []string, err error) {
 		}
 		for name := range t.Outputs {
 			list = append(list, file+" output "+name)
-		}
-	}
-	return list, nil
-}
-
-// vnfPackages are the files of the VNF packages that hitchctl builds, and the nodes of their
-// VNFDs by type.
-func vnfPackages(context.Context, *source) (list []string, err error) {
-	for _, template := range hot.Flavours {
-		for _, api := range []hot.API{hot.V1, hot.V2} {
-			p, err := csar.Build(csar.Options{Template: template, FlavourID: "FLAVOUR", API: api})
-			if err != nil {
-				return nil, err
-			}
-			var archive bytes.Buffer
-			if err := p.Write(&archive, time.Now()); err != nil {
-				return nil, err
-			}
-			files, err := zip.NewReader(bytes.NewReader(archive.Bytes()), int64(archive.Len()))
-			if err != nil {
-				return nil, err
-			}
-			for _, f := range files.File {
-				list = append(list, fmt.Sprintf("%s %s", api, f.Name))
-			}
-			text, err := fs.ReadFile(files, "Definitions/nodehitch_df_FLAVOUR.yaml")
-			if err != nil {
-				return nil, err
-			}
-			var vnfd struct {
-				Topology struct {
-					Nodes map[string]struct{ Type string } `json:"node_templates"`
-				} `json:"topology_template"`
-			}
-			if err := yaml.Unmarshal(text, &vnfd); err != nil {
-				return nil, err
-			}
-			for name, node := range vnfd.Topology.Nodes {
-				list = append(list, fmt.Sprintf("%s node %s %s", template, name, node.Type))
-			}
 		}
 	}
 	return list, nil

@@ -81,7 +81,6 @@ var Parts = [][]Suite{
 		{Package: "./e2e/loopback"},
 		{Package: "./e2e/monitoring"},
 		{Package: "./e2e/breaks"},
-		{Package: "./e2e/names"},
 		{Package: "./e2e/openapi"},
 		{Package: "./e2e/registries"},
 		{Package: "./e2e/registry"},

@@ -96,7 +96,7 @@ func (p packages) prepare(ctx context.Context) error {
 	}
 	for _, program := range programs.All {
 		// It runs in the root of the tree.
-		if _, err := program.Run(ctx, root, nil, "packaging/documents.Write", stage, p.version, strconv.FormatInt(p.at.Unix(), 10)); err != nil {
+		if _, err := program.Run(ctx, root, "packaging/documents.Write", stage, p.version, strconv.FormatInt(p.at.Unix(), 10)); err != nil {
 			return err
 		}
 		if err := writeNotices(ctx, filepath.Join(stage, "notices", program.Name+".gz"), program.Name, p.arches); err != nil {

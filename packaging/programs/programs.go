@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path"
@@ -36,18 +35,15 @@ var All = []Program{
 
 // Run runs the function (a folder and a name, such as e2e/names/probe.Commands) with the
 // program's command tree and returns what it prints. The function takes a *cobra.Command and
-// ends the process; os.Args[1:] are args. replace has, by their paths, the paths of files that
-// stand in for files of the tree at root.
-func (p Program) Run(ctx context.Context, root string, replace map[string]string, function string, args ...string) (string, error) {
+// ends the process; os.Args[1:] are args.
+func (p Program) Run(ctx context.Context, root, function string, args ...string) (string, error) {
 	dir, err := os.MkdirTemp("", "nodehitch-programs-")
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	code := filepath.Join(dir, "run.go")
-	all := map[string]string{filepath.Join(root, p.folder, "run_instead.go"): code}
-	maps.Copy(all, replace)
-	overlay, err := json.Marshal(map[string]any{"Replace": all})
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(root, p.folder, "run_instead.go"): code}})
 	if err != nil {
 		return "", err
 	}
