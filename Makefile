@@ -8,15 +8,17 @@ LDFLAGS := -s -w -X github.com/nodehitch/nodehitch/shared/version.stamp=nodehitc
 # Without what git knows: a copy of the tree without its folder gives the same bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)'
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+OASDIFF := github.com/oasdiff/oasdiff@v1.37.0
 UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/... ./packaging/...
 OPENSTACK := ./e2e/openstack/... ./e2e/stacks/...
 
 # Debian and Ubuntu packages: what machines of the lab, and so the demo, need …
 LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fsprogs \
            genisoimage lz4 xz-utils zstd cpio apt-utils debian-archive-keyring
-# … and what the tests need besides.
-TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            chromium docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
+# … what `make test` needs besides …
+TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init strace containerd
+# … and what all other tests need.
+ALL_APT := $(TEST_APT) gcc libc6-dev iptables chromium docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets
@@ -27,24 +29,34 @@ demo: deps-lab build-lab ## One storage VM from user_data to a mounted, exported
 	go run ./e2e/demo
 
 # An image keeps one processor busy, so compiling goes on beside it. The tests of the
-# packages come last: a log ends in the lines of go test, not in the table.
+# packages come last: a log ends in the lines of go test, not in the table. With -short,
+# property tests make fewer checks; the recorded histories need their whole length.
+BRIEF := ./e2e/tree ./e2e/agentcontroller ./e2e/enroll ./e2e/cases
 .PHONY: test
-test: deps build etcd ## Everything that tests it, with real components
-	$(MAKE) --no-print-directory -j2 images compile-tests
-	$(MAKE) --no-print-directory test-e2e
-	$(MAKE) --no-print-directory test-unit
+test: export NODEHITCH_SUITE := brief
+test: deps-test build-lab ## In minutes: the packages, the recorded histories, the whole without faults, ten disks (root)
+	$(MAKE) --no-print-directory -j2 images compile-test
+	$(call black-box,test,2,10m,$(BRIEF))
+	go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
+	go test -short -vet=off -timeout 10m $(UNIT)
+
+.PHONY: test-ci
+test-ci: deps build etcd ## The rest that takes minutes: the packages with the race detector, all black-box suites
+	$(MAKE) --no-print-directory -j2 images compile-test-ci
+	$(MAKE) --no-print-directory test-e2e test-race
+	go run ./e2e/breaks/cmd/break -sample 20
 
 # Everything but the links, which no cache keeps.
-.PHONY: compile-tests
-compile-tests:
+.PHONY: compile-test compile-test-ci
+compile-test:
+	go list -test -export $(UNIT) $(BRIEF) >/dev/null
+compile-test-ci:
 	go list -race -test -export $(UNIT) >/dev/null
 	go list -test -export ./e2e/... >/dev/null
 
-# Vet is part of lint. With -short, property tests make fewer checks: make e2e makes all.
-# The recorded histories need their whole length.
-.PHONY: test-unit
-test-unit: ## Tests of the packages, with the race detector
-	go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
+# Vet is part of lint. `make e2e` makes all checks of the property tests.
+.PHONY: test-race
+test-race:
 	go test -race -short -vet=off -timeout 10m $(UNIT)
 
 # Black-box suites, then the table of their cases: the folder of their records, how many
@@ -56,9 +68,10 @@ status=0; NODEHITCH_RESULTS=$(RESULTS)/$(1) go test -count=1 -vet=off -p $(2) -t
 go run ./e2e/results/cmd/results-table $(RESULTS)/$(1) | tee dist/results.md || status=$$?; exit $$status
 endef
 
+# What `make test` has run whole is not run again.
 .PHONY: test-e2e
 test-e2e: build package-lab ## Black-box cases in the lab, and their table (root)
-	$(call black-box,test,2,20m,./e2e/...)
+	$(call black-box,test-ci,2,20m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller|enroll)$$'))
 
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results.md
@@ -166,9 +179,11 @@ package: ## deb and rpm packages, their checksums and SBOM into dist/ (VERSION, 
 package-lab: ARCHES := amd64
 package-lab: package ## Packages for the lab's machines only
 
-.PHONY: deps deps-lab
-deps: PACKAGES := $(TEST_APT)
-deps: install-packages ## Install the Debian packages that the tests need (root)
+.PHONY: deps deps-test deps-lab
+deps: PACKAGES := $(ALL_APT)
+deps: install-packages ## Install the Debian packages that all tests need (root)
+deps-test: PACKAGES := $(TEST_APT)
+deps-test: install-packages ## Install the Debian packages that make test needs (root)
 deps-lab: PACKAGES := $(LAB_APT)
 deps-lab: install-packages ## Install the Debian packages that the lab and the demo need (root)
 
@@ -181,11 +196,11 @@ install-packages:
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
 
 .PHONY: lint
-lint: ## Format, vet, golangci-lint, go.mod tidy, generated code and public names up to date
+lint: ## Format, vet, golangci-lint, go.mod tidy, generated code, public names and the API as they were meant
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go mod tidy -diff
 	go run $(GOLANGCI) run ./...
-	$(MAKE) --no-print-directory generate-check names-check lint-python lint-scripts
+	$(MAKE) --no-print-directory generate-check names-check api-check lint-python lint-scripts
 
 .PHONY: lint-scripts
 lint-scripts: ## shellcheck of the example scripts
@@ -219,6 +234,15 @@ names: ## Write docs/public-names.txt: every name that others write into scripts
 names-check:
 	@go run ./e2e/names | diff -u -F '^#' docs/public-names.txt - || { echo "public names changed (- is in docs/public-names.txt, + in the code). Who uses the old ones:" \
 	  "scripts, dashboards, packages, VMs that run? If the change is meant: make names, and commit the list with it" >&2; exit 1; }
+
+# What was meant is in e2e/versions/api-changes.txt. New values of an enum break no client: the
+# API says that clients have to expect them.
+.PHONY: api-check
+api-check: ## The API breaks no client of the oldest supported build
+	@mkdir -p dist
+	@git show "$$(cut -d ' ' -f 1 e2e/versions/oldest):shared/api/openapi.yaml" > dist/openapi-oldest.yaml
+	@go run $(OASDIFF) breaking --fail-on ERR --severity-levels e2e/versions/api-levels.txt --err-ignore e2e/versions/api-changes.txt dist/openapi-oldest.yaml shared/api/openapi.yaml || \
+	  { echo "the API breaks clients of $$(cat e2e/versions/oldest). If that is meant, add the lines to e2e/versions/api-changes.txt" >&2; exit 1; }
 
 .PHONY: vulncheck
 vulncheck: ## Known vulnerabilities (needs vuln.go.dev)

@@ -174,6 +174,13 @@ func (b Break) Applies(root string) error {
 	return err
 }
 
+// Touches reports whether a file of the tree, by its path from the root, is one that the break
+// edits, or a test in the folder of its test.
+func (b Break) Touches(file string) bool {
+	return slices.ContainsFunc(b.Edits, func(e Edit) bool { return e.File == file }) ||
+		filepath.Dir(file) == b.Test.Package && strings.HasSuffix(file, "_test.go")
+}
+
 // files are the files that the break changes, each with what it holds before and after, by
 // its path from the root.
 func (b Break) files(root string) (map[string]change, error) {

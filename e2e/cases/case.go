@@ -21,7 +21,8 @@ type Case struct {
 	// enough if a case is about what disks hold. A container has no udev, no kernel of its
 	// own and no NFS server.
 	Machine lab.Kind `json:"machine,omitempty"`
-	// Suite is full for a long case, which only `make e2e` runs.
+	// Suite is full for a long case, which only `make e2e` runs, and brief for one that
+	// `make test` runs too.
 	Suite string `json:"suite,omitempty"`
 	// Disks are attached when the machine boots.
 	Disks []Disk `json:"disks"`
@@ -154,8 +155,8 @@ func (c *Case) check() error {
 			c.Disks[i].Size = d.MiB << 20
 		}
 	}
-	if c.Suite != "" && c.Suite != "full" {
-		return fmt.Errorf("suite %q: want full or nothing", c.Suite)
+	if c.Suite != "" && c.Suite != "full" && c.Suite != "brief" {
+		return fmt.Errorf("suite %q: want brief, full or nothing", c.Suite)
 	}
 	for i, s := range c.Steps {
 		if _, err := s.limit(); err != nil {

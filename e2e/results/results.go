@@ -18,7 +18,7 @@ import (
 const (
 	// EnvFolder is where records are written; unset means nowhere.
 	EnvFolder = "NODEHITCH_RESULTS"
-	// EnvSuite is "full" for a run that includes the long cases.
+	// EnvSuite is "full" for a run that includes the long cases, "brief" for `make test`.
 	EnvSuite = "NODEHITCH_SUITE"
 )
 
@@ -149,6 +149,9 @@ func (r Record) write(folder string) error {
 
 // Full reports whether the run includes the long cases.
 func Full() bool { return os.Getenv(EnvSuite) == "full" }
+
+// Brief reports whether the run is that of `make test`, which has a few cases of each kind.
+func Brief() bool { return os.Getenv(EnvSuite) == "brief" }
 
 // LongOnly skips a long case if the run does not include them, and says so.
 func LongOnly(t testing.TB) {
