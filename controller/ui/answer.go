@@ -29,31 +29,61 @@ func restrict(h http.Header) {
 // shown answers with the page of what read has read.
 func (u *UI) shown(read func(*http.Request) (page.View, error)) func(http.ResponseWriter, *http.Request, Session) error {
 	return func(w http.ResponseWriter, r *http.Request, s Session) error {
-		view, err := read(r)
+		text, err := u.inTurn(r, func() ([]byte, error) {
+			if _, err := u.Authenticate(r); err != nil { // revoked while it waited
+				return nil, err
+			}
+			view, err := read(r)
+			if err != nil {
+				return nil, err
+			}
+			return u.html(r, s, view)
+		})
 		if err != nil {
 			return err
 		}
-		return u.write(w, r, s, http.StatusOK, view)
+		send(w, r, http.StatusOK, text)
+		return nil
 	}
 }
 
-// write answers with a page, or with its fragment if the page itself asks for it again: not at all
-// if the browser has that fragment.
-func (u *UI) write(w http.ResponseWriter, r *http.Request, s Session, status int, view page.View) error {
-	f := page.Frame{Now: u.Now(), URL: r.URL, Token: s.Token.Name, Version: u.Version, Fragment: isFragment(r)}
-	var text bytes.Buffer
-	if err := page.Write(&text, f, view); err != nil {
-		return err
+// inTurn makes a page when it is its turn. A page of a large fleet takes memory and a good part of a
+// second of a processor, and a session has hundreds of connections.
+func (u *UI) inTurn(r *http.Request, do func() ([]byte, error)) ([]byte, error) {
+	select {
+	case u.turns <- struct{}{}:
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
 	}
+	defer func() { <-u.turns }()
+	return do()
+}
+
+// write answers with a page, or with its fragment if the page itself asks for it again.
+func (u *UI) write(w http.ResponseWriter, r *http.Request, s Session, status int, view page.View) error {
+	text, err := u.html(r, s, view)
+	if err == nil {
+		send(w, r, status, text)
+	}
+	return err
+}
+
+func (u *UI) html(r *http.Request, s Session, view page.View) ([]byte, error) {
+	var text bytes.Buffer
+	err := page.Write(&text, page.Frame{Now: u.Now(), URL: r.URL, Token: s.Token.Name, Version: u.Version, Fragment: isFragment(r)}, view)
+	return text.Bytes(), err
+}
+
+// send answers with a page. A fragment that the browser has is not sent again.
+func send(w http.ResponseWriter, r *http.Request, status int, text []byte) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	if f.Fragment && status == http.StatusOK {
-		w.Header().Set("ETag", page.ETag(text.Bytes()))
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text.Bytes()))
-		return nil
+	if isFragment(r) && status == http.StatusOK {
+		w.Header().Set("ETag", page.ETag(text))
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
+		return
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes()) // the client may have gone
-	return nil
+	_, _ = w.Write(text) // the client may have gone
 }
 
 // isFragment reports whether the page's script asks for what changes only.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/event"
@@ -91,6 +92,9 @@ type UI struct {
 	// refused is the sign-ins that were refused, by the network that they came from.
 	refused *ratelimit.Limiter[netip.Prefix]
 	origin  *http.CrossOriginProtection
+	// turns has one for each page that is made now: half as many as there are processors, so that
+	// agents and API have the others.
+	turns chan struct{}
 }
 
 // New makes a UI.
@@ -98,7 +102,8 @@ func New(o Options) *UI {
 	if o.Times == (Times{}) {
 		o.Times = usualTimes
 	}
-	return &UI{Options: o, refused: ratelimit.New[netip.Prefix](refusedEvery, refusedBurst, maxNetworks), origin: http.NewCrossOriginProtection()}
+	return &UI{Options: o, refused: ratelimit.New[netip.Prefix](refusedEvery, refusedBurst, maxNetworks), origin: http.NewCrossOriginProtection(),
+		turns: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 }
 
 // Scheme is what a route asks of its caller.
