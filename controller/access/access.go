@@ -249,8 +249,8 @@ func (s *Service) inForce(record store.Token) (api.Token, error) {
 	}
 	if record.Epoch != s.Store.Epoch() {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(
-			"the controller's state was %s, and the API token %s (%s) may have been revoked since: `hitchctl token confirm %s` as root on the controller's machine makes it good again",
-			s.Store.Origin(), record.ID, record.Name, record.ID))
+			"the controller's state was %s, and the API token %s (%s) may have been revoked since: root on the controller's machine makes it good again with POST /v1/tokens/%s/confirm on the unix socket",
+			s.Store.Origin(), record.ID, record.Name, record.ID)).With(api.Action{Call: api.CallConfirmToken, ID: record.ID})
 	}
 	return record.Token, nil
 }

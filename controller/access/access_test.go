@@ -134,7 +134,9 @@ func TestATokenOfBeforeARestoreWaitsForAnOperator(t *testing.T) {
 	if _, err := r.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: r.now, Epoch: r.Store.Epoch(), RestoredAt: r.now}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Verify(ctx, made.Secret); problemType(err) != api.ProblemUnauthorized || !strings.Contains(err.Error(), "hitchctl token confirm "+made.Token.ID) {
+	_, err := r.Verify(ctx, made.Secret)
+	var unconfirmed *api.Problem
+	if !errors.As(err, &unconfirmed) || unconfirmed.Type != api.ProblemUnauthorized || unconfirmed.Commands() != "`hitchctl token confirm "+made.Token.ID+"`" {
 		t.Errorf("before its confirmation: %v", err)
 	}
 	if list, err := r.List(ctx); err != nil || len(list) != 1 || !list[0].Unconfirmed {

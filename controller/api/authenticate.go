@@ -70,7 +70,7 @@ func (s *Handler) bearer(c echo.Context, op endpoint) error {
 	secret, ok := bearerOf(c.Request())
 	if !ok {
 		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs an API token: Authorization: Bearer <token>; "+
-			"`hitchctl token create NAME` as root on the controller's machine makes one")
+			"root on the controller's machine makes one with POST /v1/tokens on the unix socket").With(wire.Action{Call: wire.CallCreateToken})
 	}
 	token, err := s.Tokens.Verify(c.Request().Context(), secret)
 	if err != nil {

@@ -43,7 +43,8 @@ func (d *State) Valid() error {
 		return nil
 	}
 	p := api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-		"the parameters of VNF instance %s were accepted by an older controller and are not valid for this one; `hitchctl apply` brings valid ones", d.InstanceID))
+		"the parameters of VNF instance %s were accepted by an older controller and are not valid for this one; PUT /v1/vnf_instances/%s brings valid ones", d.InstanceID, d.InstanceID)).With(
+		api.Action{Call: api.CallPutInstance, ID: d.InstanceID})
 	p.InvalidParams = d.Report.Faults
 	return p
 }

@@ -119,14 +119,14 @@ func (s *Service) mayEnroll(node store.Node, keyHash string) error {
 		return nil
 	case !id.Live():
 		return api.NewProblem(api.ProblemRevoked, fmt.Sprintf(
-			"the identity of the server %s was revoked on %s (%s): `hitchctl node reenroll %s` lets it enroll again",
-			node.ID, id.RevokedAt.UTC().Format(time.RFC3339), id.RevokedReason, node.ID))
+			"the identity of the server %s was revoked on %s (%s): POST /v1/nodes/%s/reenroll lets it enroll again",
+			node.ID, id.RevokedAt.UTC().Format(time.RFC3339), id.RevokedReason, node.ID)).With(api.Action{Call: api.CallReenrollNode, ID: node.ID})
 	case id.KeyHash == keyHash && !s.now().After(id.NotAfter):
 		return nil
 	default:
 		return api.NewProblem(api.ProblemIdentityLive, fmt.Sprintf(
-			"the server %s enrolled on %s with another key: if it was rebuilt, `hitchctl node reenroll %s` lets it enroll again",
-			node.ID, id.EnrolledAt.UTC().Format(time.RFC3339), node.ID))
+			"the server %s enrolled on %s with another key: if it was rebuilt, POST /v1/nodes/%s/reenroll lets it enroll again",
+			node.ID, id.EnrolledAt.UTC().Format(time.RFC3339), node.ID)).With(api.Action{Call: api.CallReenrollNode, ID: node.ID})
 	}
 }
 

@@ -75,7 +75,7 @@ func TestASecondMachineCannotTakeALiveIdentity(t *testing.T) {
 	m, thief := w.boot(server), w.boot(server)
 	wantOK(t, m.enroll())
 	problem := problemOf(t, thief.enroll(), api.ProblemIdentityLive)
-	if !strings.Contains(problem.Detail, "hitchctl node reenroll "+server) {
+	if !strings.Contains(problem.Detail, "POST /v1/nodes/"+server+"/reenroll") || problem.Commands() != "`hitchctl node reenroll "+server+"`" {
 		t.Errorf("it does not say what to do: %s", problem.Detail)
 	}
 	// Also when the machine has been silent for long: that is for an operator.

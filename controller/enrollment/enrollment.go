@@ -103,5 +103,5 @@ func (s *Service) afterCommit(tx *store.Tx, nodeID string, count func()) {
 }
 
 func unknownNode(nodeID string) error {
-	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("no node %q: `hitchctl get nodes` lists them", nodeID))
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("no node %q: GET /v1/nodes lists them", nodeID)).With(api.Action{Call: api.CallListNodes})
 }

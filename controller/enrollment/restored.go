@@ -23,8 +23,8 @@ func (s *Service) confirmed(node store.Node) bool { return node.Epoch == s.Store
 // It is no refusal of their identity, upon which they would try to enroll anew.
 func (s *Service) unconfirmed(node store.Node) error {
 	return api.NewProblem(api.ProblemRestoreUnconfirmed, fmt.Sprintf(
-		"the controller's state was %s; the server %s is accepted again once an operator confirms its VNF instance: `hitchctl confirm %s`",
-		s.Store.Origin(), node.ID, node.InstanceID))
+		"the controller's state was %s; the server %s is accepted again once an operator confirms its VNF instance: POST /v1/vnf_instances/%s/confirm",
+		s.Store.Origin(), node.ID, node.InstanceID)).With(api.Action{Call: api.CallConfirmInstance, ID: node.InstanceID})
 }
 
 func isUnconfirmed(err error) bool {

@@ -20,7 +20,8 @@ func (s *Service) ClusterAccess(_ context.Context, id string) (access api.Cluste
 			return err
 		}
 		if d.Params.ClusterMembers() == nil {
-			return noAccess(t, "its parameters have no cluster_members, so nodehitch makes none; add it, and `hitchctl apply`")
+			return noAccess(t, "its parameters have no cluster_members, so nodehitch makes none; add it, and PUT the instance").With(
+				api.Action{Call: api.CallPutInstance, ID: id})
 		}
 		out, err := s.Reconciler.Plan(t, d)
 		if err != nil {
@@ -54,6 +55,6 @@ func awaitedAccess(t *tx.Tx) error {
 	}
 }
 
-func noAccess(t *tx.Tx, why string) error {
+func noAccess(t *tx.Tx, why string) *api.Problem {
 	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("there is no access to the cluster of VNF instance %s: %s", t.Instance.ID, why))
 }

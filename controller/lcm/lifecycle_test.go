@@ -114,6 +114,7 @@ func TestScaleInRetiresTheServersThatAreGone(t *testing.T) {
 	end := scale(api.ScaleIn, api.PhaseEnd, shrunk)
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, end)
 	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers: no server has the role worker", `aspect "worker_instance"`, "add these servers to `topology`, or add `partial`")
+	w.offers(err, api.Action{Call: api.CallPostOperation, ID: instanceID, Member: "partial"})
 	if n := w.node(workerServer); n.State != api.NodeEnrolled {
 		t.Errorf("after an END that was refused the worker is %s", n.State)
 	}

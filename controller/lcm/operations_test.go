@@ -236,6 +236,7 @@ func TestOneOperationAtATime(t *testing.T) {
 	for _, r := range []api.OperationRequest{request(api.Instantiate, api.PhaseStart), request(api.Instantiate, api.PhaseEnd)} {
 		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE), since ")
+		w.offers(err, api.Action{Call: api.CallGetOperation, ID: op.ID}, api.Action{Call: api.CallCancelOperation, ID: op.ID})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -170,9 +171,21 @@ func (w *world) refused(err error, problemType string, says ...string) {
 		w.Fatalf("err %v, want the problem %s", err, problemType)
 	}
 	for _, part := range says {
-		if !strings.Contains(p.Error(), part) {
-			w.Errorf("the problem does not say %q:\n%v", part, p)
+		if !strings.Contains(p.Error()+" "+p.Commands(), part) {
+			w.Errorf("the problem does not say %q:\n%v, %+v", part, p, p.Actions)
 		}
+	}
+	if strings.Contains(p.Error(), "hitchctl") {
+		w.Errorf("the problem is not in the words of the API: %v", p)
+	}
+}
+
+// offers wants a refusal with these actions and no others.
+func (w *world) offers(err error, actions ...api.Action) {
+	w.Helper()
+	var p *api.Problem
+	if !errors.As(err, &p) || !slices.Equal(p.Actions, actions) {
+		w.Errorf("%+v, want the actions %+v", p, actions)
 	}
 }
 

@@ -96,23 +96,28 @@ func (p *posting) checkRoles() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	at, add := p.rolesFrom()
-	problem := api.NewProblem(api.ProblemTopologyIncomplete, add+", or add `partial` if they are missing on purpose")
+	at, add, actions := p.rolesFrom()
+	problem := api.NewProblem(api.ProblemTopologyIncomplete, add+", or add `partial` if they are missing on purpose").With(append(actions, p.with("partial"))...)
 	for _, role := range missing {
 		problem.InvalidParams = append(problem.InvalidParams, at.Fault(topology.NoServer(p.before.Params, role)))
 	}
 	return problem
 }
 
+// with is the request that was refused, with a member that it needs.
+func (p *posting) with(member string) api.Action {
+	return api.Action{Call: api.CallPostOperation, ID: p.t.Instance.ID, Member: member}
+}
+
 // rolesFrom is where in the request its servers are, and where to add the ones that are missing.
-func (p *posting) rolesFrom() (at fault.At, add string) {
+func (p *posting) rolesFrom() (at fault.At, add string, actions []api.Action) {
 	switch {
 	case p.r.Topology != nil:
-		return desired.AtTopology.Key("servers"), "add these servers to `topology`"
+		return desired.AtTopology.Key("servers"), "add these servers to `topology`", nil
 	case p.given != nil:
-		return fault.Root, "add these servers to the Heat stack"
+		return fault.Root, "add these servers to the Heat stack", nil
 	}
-	return fault.Root, "the topology of the last accepted request that gave one lacks these servers: give a `topology` with them"
+	return fault.Root, "the topology of the last accepted request that gave one lacks these servers: give a `topology` with them", []api.Action{p.with("topology")}
 }
 
 // signs says what would give servers their roles.

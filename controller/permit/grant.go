@@ -49,10 +49,10 @@ func (x *exchange) grant() error {
 	switch {
 	case overwrite && (v.Permit.NodeID != x.node || v.Permit.Epoch != x.epoch):
 		return noPermit("the reformat of the volume %s was confirmed for the server %s, and the situation has changed: "+
-			"confirm it again with `hitchctl volume reformat %s`", v.ID, v.Permit.NodeID, v.ID)
+			"POST /v1/volumes/%s/reformat confirms it again", v.ID, v.Permit.NodeID, v.ID).With(reformat(v))
 	case !overwrite && x.r.BlankCheck == nil:
-		return noPermit("no blank check shows that the volume %s is blank: `hitchctl volume adopt` keeps what it holds, "+
-			"`hitchctl volume reformat` loses it", v.ID)
+		return noPermit("no blank check shows that the volume %s is blank: POST /v1/volumes/%s/adopt keeps what it holds, "+
+			"POST /v1/volumes/%s/reformat erases it", v.ID, v.ID, v.ID).With(adopt(v), reformat(v))
 	}
 	id := make([]byte, 16)
 	rand.Read(id)

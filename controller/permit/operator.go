@@ -122,5 +122,6 @@ func (s *Service) formatting(tx *store.Tx, v store.Volume) error {
 		return err
 	}
 	return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-		"the server %s is formatting the volume %s: wait until it is done, or `hitchctl node revoke %s` when it is lost", node.ID, v.ID, node.ID))
+		"the server %s is formatting the volume %s: wait until it is done, or POST /v1/nodes/%s/revoke if it is lost", node.ID, v.ID, node.ID)).With(
+		api.Action{Call: api.CallRevokeNode, ID: node.ID})
 }

@@ -107,7 +107,7 @@ func getVolume(tx *store.Tx, volumeID string) (store.Volume, error) {
 	v, found, err := tx.Volumes().Get(strings.ToLower(volumeID))
 	if err == nil && !found {
 		err = api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
-			"no volume %q in any topology, now or before: `hitchctl get volumes` lists them", volumeID))
+			"no volume %q in any topology, now or before: GET /v1/volumes lists them", volumeID)).With(api.Action{Call: api.CallListVolumes})
 	}
 	if v.Permit.State == "" {
 		v.Permit.State = api.PermitNone

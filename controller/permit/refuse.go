@@ -48,7 +48,7 @@ func (x *exchange) thisEpoch() error {
 		return nil
 	}
 	return noPermit("the permit of the volume %s was given before the controller's state was %s: check what the volume holds, "+
-		"then confirm with `hitchctl volume adopt %s` or `hitchctl volume reformat %s`", x.v.ID, x.origin, x.v.ID, x.v.ID)
+		"then confirm with POST /v1/volumes/%s/adopt or POST /v1/volumes/%s/reformat", x.v.ID, x.origin, x.v.ID, x.v.ID).With(adopt(x.v), reformat(x.v))
 }
 
 // sinceKnown refuses the first permit for a volume of a backup: it may have been
@@ -58,7 +58,7 @@ func (x *exchange) sinceKnown() error {
 		return nil
 	}
 	return noPermit("the controller's state was %s, so it does not know whether a format of the volume %s was permitted since: check what the volume holds, "+
-		"then `hitchctl volume adopt %s` keeps it, or `hitchctl volume reformat %s` loses it", x.origin, x.v.ID, x.v.ID, x.v.ID)
+		"then POST /v1/volumes/%s/adopt keeps it, or POST /v1/volumes/%s/reformat erases it", x.origin, x.v.ID, x.v.ID, x.v.ID).With(adopt(x.v), reformat(x.v))
 }
 
 // spent says why there is no further permit.
@@ -69,16 +69,16 @@ func (x *exchange) spent() error {
 		return interrupted(v)
 	case api.PermitAdopted:
 		return noPermit("an operator adopted the filesystem %s on the volume %s, so it is never formatted: "+
-			"if that filesystem is lost, `hitchctl volume reformat %s` permits a new one", v.FilesystemUUID, v.ID, v.ID)
+			"if that filesystem is lost, POST /v1/volumes/%s/reformat permits a new one", v.FilesystemUUID, v.ID, v.ID).With(reformat(v))
 	case api.PermitFormatted:
 		return noPermit("the volume %s was formatted by the server %s, and a volume is formatted once: if that filesystem is lost, "+
-			"`hitchctl volume reformat %s` permits a new one", v.ID, v.Permit.NodeID, v.ID)
+			"POST /v1/volumes/%s/reformat permits a new one", v.ID, v.Permit.NodeID, v.ID).With(reformat(v))
 	default:
 		return noPermit("nothing is permitted on the volume %s", v.ID)
 	}
 }
 
-func noPermit(format string, args ...any) error {
+func noPermit(format string, args ...any) *api.Problem {
 	return api.NewProblem(api.ProblemNoPermit, fmt.Sprintf(format, args...))
 }
 
@@ -90,5 +90,11 @@ func notYours(volumeID, nodeID string) error {
 func interrupted(v *store.Volume) error {
 	return api.NewProblem(api.ProblemFormatInterrupted, fmt.Sprintf(
 		"the server %s was permitted to format the volume %s and left before it reported the end, so the content of the volume is unknown: "+
-			"check it, then `hitchctl volume reformat %s` permits a new format", v.Permit.NodeID, v.ID, v.ID))
+			"check it, then POST /v1/volumes/%s/reformat permits a new format", v.Permit.NodeID, v.ID, v.ID)).With(reformat(v))
+}
+
+func adopt(v *store.Volume) api.Action { return api.Action{Call: api.CallAdoptVolume, ID: v.ID} }
+
+func reformat(v *store.Volume) api.Action {
+	return api.Action{Call: api.CallReformatVolume, ID: v.ID}
 }

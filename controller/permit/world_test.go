@@ -189,9 +189,13 @@ func wantProblem(t testing.TB, err error, problemType string, parts ...string) {
 	if !errors.As(err, &problem) || problem.Type != problemType {
 		t.Fatalf("error %v, want the problem %s", err, problemType)
 	}
+	said := err.Error() + " " + problem.Commands()
 	for _, part := range parts {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("problem %q does not say %q", err, part)
+		if !strings.Contains(said, part) {
+			t.Errorf("problem %q does not say %q", said, part)
 		}
+	}
+	if strings.Contains(err.Error(), "hitchctl") {
+		t.Errorf("problem %q is not in the words of the API", err)
 	}
 }

@@ -23,7 +23,13 @@ func InProgress(t *tx.Tx) error {
 	}
 	return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
 		"operation %s (%s), since %s, until %s at the latest",
-		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline)))
+		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline))).With(inTheWay(op)...)
+}
+
+// inTheWay are the ways to the end of an operation in progress. It is no TERMINATE, which is over
+// at once and cannot be cancelled.
+func inTheWay(op store.Operation) []api.Action {
+	return []api.Action{{Call: api.CallGetOperation, ID: op.ID}, {Call: api.CallCancelOperation, ID: op.ID}}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -54,7 +60,7 @@ func (r *Reconciler) KeepsTargets(t *tx.Tx, out plan.Output) error {
 		}
 		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
 			"operation %s (%s) waits, until %s at the latest, for the server %s (%s), which this request would leave without a role",
-			op.ID, op.Request.Describe(), stamp(op.Deadline), target.Name, target.NodeID))
+			op.ID, op.Request.Describe(), stamp(op.Deadline), target.Name, target.NodeID)).With(inTheWay(op)...)
 	}
 	return r.keepsStorageAddresses(t, op, out)
 }
@@ -74,7 +80,7 @@ func (r *Reconciler) keepsStorageAddresses(t *tx.Tx, op store.Operation, out pla
 		if !slices.Contains(out.StorageAddresses, address) {
 			return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
 				"operation %s (%s) withdraws, until %s at the latest, the PersistentVolumes of the storage server at %s; with this request its addresses would be %s",
-				op.ID, op.Request.Describe(), stamp(op.Deadline), address, cmp.Or(strings.Join(out.StorageAddresses, ", "), "unknown")))
+				op.ID, op.Request.Describe(), stamp(op.Deadline), address, cmp.Or(strings.Join(out.StorageAddresses, ", "), "unknown"))).With(inTheWay(op)...)
 		}
 	}
 	return nil

@@ -150,8 +150,8 @@ func (s *Observer) Forget(instanceID string) {
 func (s *Observer) Show(d store.Desired, shown *api.Instance) {
 	last, ok := s.of(shown.ID, d)
 	if ok && last.unobserved && d.Topology == nil {
-		shown.Warnings = append(shown.Warnings, fault.Root.Key("stackId").Fault(
-			"the id is kept, but no cloud is configured, so the stack is not observed; give a `topology` with its servers, or set openstack.cloud in the controller's configuration"))
+		shown.Warnings = append(shown.Warnings, fault.Root.Key("topology").Fault(
+			"the stack of `stackId` is not observed, because no cloud is configured: give a `topology` with its servers, or set openstack.cloud in the controller's configuration"))
 	}
 	if ok && last.failure != "" {
 		shown.Warnings = append(shown.Warnings, fault.Root.Key("stackId").Fault(last.failure))

@@ -164,5 +164,5 @@ func (t *Tx) Delete() error {
 // NoInstance is the problem of an instance that does not exist.
 func NoInstance(id string) error {
 	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
-		"there is no VNF instance %s; `hitchctl apply` makes it", id))
+		"there is no VNF instance %s; PUT /v1/vnf_instances/%s makes it", id, id)).With(api.Action{Call: api.CallPutInstance, ID: id})
 }

@@ -79,7 +79,7 @@ func (u *UI) refuseSignIn(w http.ResponseWriter, r *http.Request, next string, e
 	} else {
 		u.Log.WarnContext(r.Context(), "a sign-in to the status page was refused", "event", api.EventPageRefused, "remote", r.RemoteAddr, "reason", why.Title)
 	}
-	return u.write(w, r, Session{}, why.Status, page.SignIn{Problem: why.Detail, Next: next})
+	return u.write(w, r, Session{}, why.Status, page.SignIn{Problem: page.NotSignedIn(*why), Next: next})
 }
 
 // signOut ends the session in this browser.

@@ -113,6 +113,12 @@ func NewProblem(problemType, detail string) *Problem {
 	return &Problem{Type: problemType, Title: kind.title, Status: kind.status, Detail: detail}
 }
 
+// With adds what an operator can do about the problem; its detail says the same.
+func (p *Problem) With(actions ...Action) *Problem {
+	p.Actions = append(p.Actions, actions...)
+	return p
+}
+
 // NewInvalid is the problem of a request with these faults.
 func NewInvalid(faults fault.List) *Problem {
 	p := NewProblem(ProblemInvalid, "")

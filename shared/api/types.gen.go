@@ -10,6 +10,57 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
+// Defines values for ActionCall.
+const (
+	CallAdoptVolume     ActionCall = "adoptVolume"
+	CallCancelOperation ActionCall = "cancelOperation"
+	CallConfirmInstance ActionCall = "confirmInstance"
+	CallConfirmToken    ActionCall = "confirmToken"
+	CallCreateToken     ActionCall = "createToken"
+	CallGetOperation    ActionCall = "getOperation"
+	CallListNodes       ActionCall = "listNodes"
+	CallListVolumes     ActionCall = "listVolumes"
+	CallPostOperation   ActionCall = "postOperation"
+	CallPutInstance     ActionCall = "putInstance"
+	CallReenrollNode    ActionCall = "reenrollNode"
+	CallReformatVolume  ActionCall = "reformatVolume"
+	CallRevokeNode      ActionCall = "revokeNode"
+)
+
+// Valid indicates whether the value is a known member of the ActionCall enum.
+func (e ActionCall) Valid() bool {
+	switch e {
+	case CallAdoptVolume:
+		return true
+	case CallCancelOperation:
+		return true
+	case CallConfirmInstance:
+		return true
+	case CallConfirmToken:
+		return true
+	case CallCreateToken:
+		return true
+	case CallGetOperation:
+		return true
+	case CallListNodes:
+		return true
+	case CallListVolumes:
+		return true
+	case CallPostOperation:
+		return true
+	case CallPutInstance:
+		return true
+	case CallReenrollNode:
+		return true
+	case CallReformatVolume:
+		return true
+	case CallRevokeNode:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AgentState.
 const (
 	AgentInFlightState    AgentState = "InFlight"
@@ -687,6 +738,31 @@ func (e VNFKind) Valid() bool {
 		return false
 	}
 }
+
+// Action A call of this API that ends a problem or leads on. A later controller may name other calls.
+type Action struct {
+	// Call The operationId of the call. adoptVolume: keep what the volume holds. cancelOperation: end the operation in the way.
+	// confirmInstance: after a restore, let the nodes of the instance in again. confirmToken: after a restore, make the token good
+	// again. createToken: make a token. getOperation: wait for the end of the operation in the way. listNodes, listVolumes: see which
+	// there are. postOperation: repeat the request with a member. putInstance: make the instance, or bring what is valid now.
+	// reenrollNode: let the server enroll once more. reformatVolume: permit a format, which erases the volume. revokeNode: end the
+	// identity of a server that is lost, or was revoked after the backup
+	Call ActionCall `json:"call"`
+
+	// ID The instance, node, volume, token or operation that the call is about. None: the operator knows which
+	ID string `json:"id,omitempty"`
+
+	// Member Of postOperation: the request that was refused, with this member set
+	Member string `json:"member,omitempty"`
+}
+
+// ActionCall The operationId of the call. adoptVolume: keep what the volume holds. cancelOperation: end the operation in the way.
+// confirmInstance: after a restore, let the nodes of the instance in again. confirmToken: after a restore, make the token good
+// again. createToken: make a token. getOperation: wait for the end of the operation in the way. listNodes, listVolumes: see which
+// there are. postOperation: repeat the request with a member. putInstance: make the instance, or bring what is valid now.
+// reenrollNode: let the server enroll once more. reformatVolume: permit a format, which erases the volume. revokeNode: end the
+// identity of a server that is lost, or was revoked after the backup
+type ActionCall string
 
 // Activity What the agent is doing now; absent while it is idle.
 type Activity struct {
@@ -1557,6 +1633,10 @@ type PersistentVolumesSectionState string
 
 // Problem An error, as RFC 9457 problem details.
 type Problem struct {
+	// Actions What an operator can do about it, in the order in which it is to be considered. `detail` says the same for people, and how
+	// the actions relate. None: `type` and `detail` say all
+	Actions []Action `json:"actions,omitempty"`
+
 	// Detail What was found, what was expected and what to do
 	Detail string `json:"detail,omitempty"`
 

@@ -8,10 +8,12 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
 
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -71,7 +73,7 @@ func (l *Link) Do(ctx context.Context, call func(context.Context, *client.Contro
 			l.mu.Lock()
 			l.at = at
 			l.mu.Unlock()
-			return err
+			return withCommands(err)
 		}
 		failures = append(failures, err)
 	}
@@ -104,6 +106,16 @@ func (l *Link) current() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.at
+}
+
+// withCommands adds to a refusal what an operator types: the agent's journal and status are read
+// by people at a terminal.
+func withCommands(err error) error {
+	var problem *api.Problem
+	if !errors.As(err, &problem) || problem.Commands() == "" {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, problem.Commands())
 }
 
 // elsewhere reports whether another URL may answer: this one gave no answer, or an

@@ -73,10 +73,14 @@ func TestAnAnswerOfTheControllerEndsTheSearch(t *testing.T) {
 	o, _ := servers(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprint(w, `{"type":"urn:nodehitch:problem:revoked","title":"revoked","status":403}`)
+		fmt.Fprint(w, `{"type":"urn:nodehitch:problem:revoked","title":"revoked","status":403,"actions":[{"call":"reenrollNode","id":"4a0d"},{"call":"pray"}]}`)
 	}, func(http.ResponseWriter, *http.Request) { second++ })
-	if err := open(t, o).Short(t.Context(), probe); link.Classify(err) != link.Refused || second != 0 {
+	err := open(t, o).Short(t.Context(), probe)
+	if link.Classify(err) != link.Refused || second != 0 {
 		t.Errorf("%v, and %d calls of the second", err, second)
+	}
+	if !strings.HasSuffix(err.Error(), "(`hitchctl node reenroll 4a0d`)") {
+		t.Errorf("it does not say what to type: %v", err)
 	}
 }
 

@@ -82,6 +82,9 @@ func refusal(f storage.Format, phase api.FormatPhase, err error) error {
 	if detail == "" {
 		detail = problem.Title
 	}
+	if commands := problem.Commands(); commands != "" {
+		detail += " (" + commands + ")"
+	}
 	switch problem.Type {
 	case api.ProblemNoPermit:
 		return converge.Wait(api.ReasonNoPermit, "volume %s: %s", f.VolumeID, detail)

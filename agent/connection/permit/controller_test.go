@@ -50,6 +50,10 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}
+	offered := refusal(format, api.FormatWanted, api.NewProblem(api.ProblemNoPermit, "formatted once").With(api.Action{Call: api.CallReformatVolume, ID: format.VolumeID}))
+	if !strings.Contains(offered.Error(), "formatted once (`hitchctl volume reformat "+format.VolumeID+"`)") {
+		t.Errorf("it does not say what to type: %v", offered)
+	}
 	if refusal(format, api.FormatWanted, nil) != nil {
 		t.Error("an answer without a problem is refused")
 	}

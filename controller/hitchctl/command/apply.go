@@ -145,6 +145,9 @@ func (a *app) printDifferences(before, after *api.Instance) {
 	}
 }
 
+// atTopology is the pointer of a fault of the topology as a whole: it is missing.
+const atTopology = "/topology"
+
 // printWarnings prints what the controller warns of. Warnings that were said already are not
 // said again.
 func (a *app) printWarnings(i *api.Instance, said []request.Finding) {
@@ -152,8 +155,8 @@ func (a *app) printWarnings(i *api.Instance, said []request.Finding) {
 		if !slices.ContainsFunc(said, func(f request.Finding) bool { return f.Fault == w }) {
 			of := subject{instance: i.ID, flags: applyFlagOf}
 			a.warn(of.fault(w))
-			if hint := a.topologyHint(w.Message); hint != "" {
-				a.printHint(of.words(hint))
+			if w.Pointer == atTopology {
+				a.printHint(of.words(a.again("topology", applyFlagOf["topology"])))
 			}
 		}
 	}

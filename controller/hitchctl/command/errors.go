@@ -46,17 +46,10 @@ func (a *app) hintFor(err error) string {
 		return own.hint
 	}
 	of := subjectOf(err)
+	actions := a.actionsHint(of, err)
 	switch problemType(err) {
 	case api.ProblemFilesMissing:
 		return uploads(of.instance)
-	case api.ProblemTopologyIncomplete:
-		without := a.typed("--partial") + " starts it without them"
-		if with := a.topologyHint(err.Error()); with != "" {
-			return with + ", " + without
-		}
-		return without
-	case api.ProblemOperationInProgress:
-		return fmt.Sprintf("`hitchctl wait operation %[1]s` waits for its end, `hitchctl cancel operation %[1]s` ends it", of.operationIn(err))
 	case api.ProblemStackInProgress:
 		return "--wait waits for Heat and then continues on its own"
 	case api.ProblemStackGone:
@@ -66,6 +59,8 @@ func (a *app) hintFor(err error) string {
 	}
 	var unknown x509.UnknownAuthorityError
 	switch {
+	case actions != "":
+		return actions
 	case client.Status(err) == http.StatusUnauthorized:
 		return a.tokenHint()
 	case errors.As(err, &unknown):
@@ -99,13 +94,49 @@ func origin(what, from, instead, command string) string {
 	return text + "as root on the controller's machine: `" + command + "`"
 }
 
-// topologyHint is the command as it was typed, with the topology that a text of the controller
-// asks for, "" if it asks for none.
-func (a *app) topologyHint(text string) string {
-	if !strings.Contains(text, "give a `topology`") {
+// outcomes are what follows the command of an action. A token that is missing or refused has a
+// hint of its own.
+var outcomes = map[api.ActionCall]string{
+	api.CallAdoptVolume:     "keeps what the volume holds",
+	api.CallCancelOperation: "ends it",
+	api.CallConfirmInstance: "lets its nodes in again",
+	api.CallConfirmToken:    "as root on the controller's machine makes it good again",
+	api.CallGetOperation:    "waits for its end",
+	api.CallListNodes:       "lists them",
+	api.CallListVolumes:     "lists them",
+	api.CallPutInstance:     "makes or changes it",
+	api.CallReenrollNode:    "lets it enroll again",
+	api.CallReformatVolume:  "permits a format, which erases the volume",
+	api.CallRevokeNode:      "ends an identity",
+}
+
+// actionsHint are the actions that the controller names, as commands; "" for none.
+func (a *app) actionsHint(of subject, err error) string {
+	var problem *api.Problem
+	if !errors.As(err, &problem) {
 		return ""
 	}
-	return a.typed("--topology", "topology.json") + " gives them"
+	var list []string
+	for _, action := range problem.Actions {
+		switch outcome := outcomes[action.Call]; {
+		case action.Call == api.CallPostOperation && of.flags[action.Member] != "":
+			list = append(list, a.again(action.Member, of.flags[action.Member]))
+		case outcome != "":
+			list = append(list, "`"+of.words(action.Command())+"` "+outcome)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// again is the command as it was typed, with the flag for a member that the controller asks for.
+func (a *app) again(member, flag string) string {
+	switch member {
+	case "topology":
+		return a.typed(flag, "topology.json") + " gives them"
+	case "partial":
+		return a.typed(flag) + " starts it without them"
+	}
+	return a.typed(flag) + " may pass"
 }
 
 // printErrorLine prints an error to standard error.

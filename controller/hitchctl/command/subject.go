@@ -87,19 +87,11 @@ func (of subject) words(text string) string {
 		text = strings.ReplaceAll(text, "`"+member+"`", "`"+flag+"`")
 	}
 	if of.instance != "" {
-		text = strings.ReplaceAll(text, of.instance, wording.Short(of.instance))
+		short := wording.Short(of.instance)
+		text = strings.ReplaceAll(text, of.instance, short)
+		text = strings.ReplaceAll(text, "/vnf_instances/"+short, "/vnf_instances/"+of.instance) // the API takes it whole
 	}
 	return text
-}
-
-// operationIn is the operation of the instance that the error names, as commands take it.
-func (of subject) operationIn(err error) string {
-	_, rest, found := strings.Cut(err.Error(), of.instance+"/")
-	number := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
-	if of.instance == "" || !found || number == "" {
-		return "INSTANCE/NUMBER"
-	}
-	return wording.Short(of.instance) + "/" + number
 }
 
 // namedIn is the part of the parameters that names a package file.

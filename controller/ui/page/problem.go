@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 type problemPage struct {
@@ -29,7 +30,18 @@ func (v Problem) content(Frame) content {
 	default:
 		p.Action = "Load the page again. If it fails again, the controller's log has the cause: `journalctl -u nodehitch-controller`."
 	}
+	if commands := v.Problem.Commands(); commands != "" {
+		p.Action = "On a terminal: " + commands + ". " + p.Action
+	}
 	return content{name: "problem", title: title, data: p}
+}
+
+// NotSignedIn is why a sign-in was refused, with what an operator can do.
+func NotSignedIn(p api.Problem) string {
+	if commands := p.Commands(); commands != "" {
+		return p.Detail + "; on a terminal: " + commands
+	}
+	return p.Detail
 }
 
 type signInPage struct {
