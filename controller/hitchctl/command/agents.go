@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -121,24 +120,9 @@ func (a *app) followAgents(ctx context.Context, c *client.Controller, o output) 
 			return nil
 		}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	poll := func(ctx context.Context, version, hold string) (*http.Response, error) {
+	return watch(ctx, a, func(ctx context.Context, version, hold string) (*http.Response, error) {
 		return c.GetAgents(ctx, &api.GetAgentsParams{Wait: orNil(hold), IfNoneMatch: orNil(version)})
-	}
-	err := follow.Changes(ctx, poll, func(u follow.Update[api.AgentRollout]) {
-		if u.Err != nil {
-			a.warn(u.Err.Error() + " (trying again)")
-			return
-		}
-		if err := show(u.Content); err != nil {
-			cancel(err)
-		}
-	})
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
+	}, show)
 }
 
 // completeCarried offers the versions of the agents that the controller carries.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -130,27 +129,14 @@ func listEvents(ctx context.Context, c *client.Controller, params api.ListEvents
 
 // follow shows events as they come, until it is interrupted.
 func (e *events) follow(ctx context.Context, c *client.Controller, params api.ListEventsParams) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	poll := func(ctx context.Context, _, hold string) (*http.Response, error) {
+	most := mostEvents
+	return watch(ctx, e.app, func(ctx context.Context, _, hold string) (*http.Response, error) {
 		params.Wait = orNil(hold)
 		return c.ListEvents(ctx, &params)
-	}
-	err := follow.Changes(ctx, poll, func(u follow.Update[api.EventList]) {
-		if u.Err != nil {
-			e.app.warn(u.Err.Error() + " (trying again)")
-			return
-		}
-		most := mostEvents
-		params.Since, params.Limit = &u.Content.Sequence, &most
-		if err := e.show(u.Content.Items); err != nil {
-			cancel(err)
-		}
+	}, func(list *api.EventList) error {
+		params.Since, params.Limit = &list.Sequence, &most
+		return e.show(list.Items)
 	})
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
 }
 
 // show prints events that have come.

@@ -20,15 +20,20 @@ func (g *getting[T]) follow(ctx context.Context, c *client.Controller) error {
 		defer live.Done()
 		show = func(items []T) error { live.Draw(g.lines(items)); return nil }
 	}
+	return watch(ctx, g.app, g.poll(c, g.scope()), func(list *struct{ Items []T }) error {
+		items, _ := g.pick(list.Items, false)
+		return show(items)
+	})
+}
+
+// watch shows what a poll gives at each change, until it is interrupted or cannot be shown.
+func watch[T any](ctx context.Context, a *app, poll follow.Poll, show func(*T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	err := follow.Changes(ctx, g.poll(c, g.scope()), func(u follow.Update[struct{ Items []T }]) {
+	err := follow.Changes(ctx, poll, func(u follow.Update[T]) {
 		if u.Err != nil {
-			g.app.warn(u.Err.Error() + " (trying again)")
-			return
-		}
-		items, _ := g.pick(u.Content.Items, false)
-		if err := show(items); err != nil {
+			a.warn(u.Err.Error() + " (trying again)")
+		} else if err := show(u.Content); err != nil {
 			cancel(err)
 		}
 	})
