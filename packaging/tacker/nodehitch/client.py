@@ -81,11 +81,6 @@ class Problem(Error):
         super().__init__(_sentence(self.title, self.detail, ["%s: %s" % each for each in self.invalid_params]))
 
 
-# The problems of an operation whose detail says what each node reports.
-NAMES_NODES = frozenset("urn:nodehitch:problem:" + name for name in (
-    "deadline-exceeded", "targets-failed", "persistent-volumes-in-use", "members-stay"))
-
-
 class OperationFailed(Error):
     """An operation is FAILED, or could not be ended at its deadline. record is the API's Operation."""
 
@@ -93,8 +88,9 @@ class OperationFailed(Error):
         self.record = record
         error = record.get("error") or {}
         detail = error.get("detail", "")
+        # The controller's detail has what the nodes report, except if somebody has cancelled the operation.
         nodes = ["%s (%s): %s, %s" % (each["name"], each["nodeId"], each.get("reason", "not ready"), each.get("message", ""))
-                 for each in record.get("targets") or [] if not each["ready"] and error.get("type") not in NAMES_NODES]
+                 for each in record.get("targets") or [] if not each["ready"] and (each.get("message") or each["nodeId"]) not in detail]
         faults = ["%s: %s" % (each["pointer"], each["message"]) for each in error.get("invalidParams") or []]
         super().__init__("%s %s (%s) is %s: %s" % (
             record["operation"], record["phase"], record["id"], record["state"],
