@@ -22,6 +22,7 @@ type call struct {
 	nodeID        string
 	serial        string
 	session       ui.Session // on the status page
+	list          func()     // ends the caller's turn to have a list in memory; nil without one
 }
 
 type callKey struct{}

@@ -31,7 +31,12 @@ func (s *Handler) ListEvents(ctx context.Context, r ListEventsRequestObject) (Li
 	}
 	var list wire.EventList
 	err = s.hold(ctx, notify.Events, longest, func() (bool, error) {
-		list, err = s.Events.List(q)
+		if err := s.beginList(ctx); err != nil {
+			return false, err
+		}
+		if list, err = s.Events.List(q); len(list.Items) == 0 {
+			callOf(ctx).endList()
+		}
 		return len(list.Items) > 0, err
 	})
 	if err != nil {

@@ -68,6 +68,7 @@ type Handler struct {
 	echo     *echo.Echo
 	document *openapi3.T
 	statuses *ratelimit.Limiter[string] // by node
+	lists    turns
 	// draining ends every wait; it is closed at shutdown.
 	draining context.Context
 	drain    context.CancelFunc

@@ -120,6 +120,9 @@ func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObjec
 
 // ListInstanceOperations lists the operations of one instance, newest first.
 func (s *Handler) ListInstanceOperations(ctx context.Context, r ListInstanceOperationsRequestObject) (ListInstanceOperationsResponseObject, error) {
+	if err := s.beginList(ctx); err != nil {
+		return nil, err
+	}
 	p := r.Params
 	items, err := s.operations(ctx, canonical(r.VnfInstanceID), p.Operation, p.State)
 	if err != nil {

@@ -20,9 +20,11 @@ type Times struct {
 	Stall time.Duration
 	// Refusal is how long a node waits for the answer that it is too fast.
 	Refusal time.Duration
+	// List is how long a list waits until another one of the same caller has been sent.
+	List time.Duration
 }
 
-var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 60 * time.Second, Refusal: time.Second}
+var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 60 * time.Second, Refusal: time.Second, List: 10 * time.Second}
 
 // cloudWait is how long a cloud may be asked in the course of a request: what an observation of
 // a stack takes at most, and some.

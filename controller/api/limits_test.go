@@ -154,3 +154,32 @@ func TestARequestWaitsForTheCloud(t *testing.T) {
 		t.Errorf("PUT is answered %d: %s", a.status, a.body)
 	}
 }
+
+// A caller that asks for lists and does not read them has few in memory. Lists that are waited for
+// count for nothing, and others are served.
+func TestACallerHasFewListsInMemory(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) {
+		o.Times = api.Times{Body: time.Minute, Answer: time.Minute, Stall: time.Minute, List: 300 * time.Millisecond}
+	})
+	w.ok(w.as(w.operator, "PUT", instancePath, workers(1000)), http.StatusCreated, nil)
+	const list = "GET /v1/nodes HTTP/1.1\r\nHost: controller\r\n"
+	etag := w.as(w.operator, "GET", "/v1/operations", "").header.Get("ETag")
+	for range 20 {
+		w.begin("GET /v1/operations?wait=60s HTTP/1.1\r\nHost: controller\r\nIf-None-Match: " + etag + "\r\n\r\n")
+	}
+	var unread []net.Conn
+	for range 8 {
+		unread = append(unread, w.begin(list+"\r\n"))
+	}
+	answer := func() int {
+		t.Helper()
+		response, err := http.ReadResponse(bufio.NewReader(w.begin(list+"Connection: close\r\n\r\n")), nil)
+		w.must(err)
+		defer response.Body.Close()
+		return response.StatusCode
+	}
+	eventually(t, "the caller has its lists", func() bool { return answer() == http.StatusTooManyRequests })
+	w.ok(w.as(w.viewer, "GET", "/v1/nodes", ""), http.StatusOK, nil)
+	unread[0].Close()
+	eventually(t, "the end of one makes place for another", func() bool { return answer() == http.StatusOK })
+}

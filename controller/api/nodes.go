@@ -79,6 +79,9 @@ func (s *Handler) ReenrollNode(ctx context.Context, r ReenrollNodeRequestObject)
 
 // ListVolumes lists volumes.
 func (s *Handler) ListVolumes(ctx context.Context, r ListVolumesRequestObject) (ListVolumesResponseObject, error) {
+	if err := s.beginList(ctx); err != nil {
+		return nil, err
+	}
 	items, err := s.Volumes.List(ctx)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.Now()
 		call := begin(c, rand.Text()[:16])
+		defer call.endList()
 		escapeFilePath(c.Request().URL)
 		s.setDeadlines(c, 0)
 		c.Response().Header().Set("X-Request-Id", call.id)

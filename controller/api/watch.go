@@ -29,6 +29,9 @@ func watch[T any](ctx context.Context, s *Handler, key string, wait, known *stri
 		longest = 0
 	}
 	err = s.hold(ctx, key, longest, func() (bool, error) {
+		if err := s.beginList(ctx); err != nil {
+			return false, err
+		}
 		var content any
 		var err error
 		if out.value, content, err = read(); err != nil {
@@ -37,7 +40,11 @@ func watch[T any](ctx context.Context, s *Handler, key string, wait, known *stri
 		if out.etag, err = etagOf(content); err != nil {
 			return false, err
 		}
-		out.unchanged = known != nil && matches(*known, out.etag)
+		if out.unchanged = known != nil && matches(*known, out.etag); out.unchanged {
+			var none T
+			out.value = none // it is not kept while it is waited for
+			callOf(ctx).endList()
+		}
 		return !out.unchanged, nil
 	})
 	return out, err
