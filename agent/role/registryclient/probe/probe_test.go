@@ -73,6 +73,14 @@ func TestPasswords(t *testing.T) {
 	want(t, outcome(t, target("", "")), "ok, asks for a login")
 	want(t, outcome(t, target(user, "wrong")), "terminal Unauthorized: "+server, "user01", "401", "UNAUTHORIZED", "authentication required")
 	want(t, outcome(t, target("other", right)), "terminal Unauthorized: ")
+
+	// The key of a service account has line breaks. htpasswd takes none, a token service does.
+	const key = "{\n  \"private_key\": \"-----BEGIN\\n\"\n}\n"
+	server = registrytest.Start(t, registrytest.Options{Tokens: registrytest.Tokens(t, user, key, nil)})
+	if got := outcome(t, target(user, key)); got != "ok" {
+		t.Errorf("a password with line breaks: %s", got)
+	}
+	want(t, outcome(t, target(user, strings.TrimSpace(key))), "terminal Unauthorized: "+server, "(redacted)")
 }
 
 func TestNoLogin(t *testing.T) {
