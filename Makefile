@@ -63,9 +63,9 @@ test-race:
 # suites at a time, how long each may take, and which. Most of a suite is waiting.
 RESULTS := $(CURDIR)/dist/results
 define black-box
-rm -rf $(RESULTS)/$(1)
+rm -rf $(RESULTS)/$(1); mkdir -p $(RESULTS)
 status=0; NODEHITCH_RESULTS=$(RESULTS)/$(1) go test -count=1 -vet=off -p $(2) -timeout $(3) $(4) || status=$$?; \
-go run ./e2e/results/cmd/results-table $(RESULTS)/$(1) | tee dist/results.md || status=$$?; exit $$status
+go run ./e2e/results/cmd/results-table $(RESULTS)/$(1) | tee dist/results/results.md || status=$$?; exit $$status
 endef
 
 # What `make test` has run whole is not run again.
@@ -74,7 +74,7 @@ test-e2e: build package-lab ## Black-box cases in the lab, and their table (root
 	$(call black-box,test-ci,2,20m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller|enroll)$$'))
 
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
-E2E_TABLE = mkdir -p dist && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results.md
+E2E_TABLE = mkdir -p dist/results && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results/results.md
 .PHONY: e2e
 e2e: deps build package-lab kube containerd ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
 	status=0; go run ./e2e/results/cmd/e2e-parts $(RESULTS)/e2e $(PART) || status=$$?; \
@@ -128,7 +128,7 @@ ifdef PART
 	$(call black-box,peers/$(PART),1,50m,-v -run '$(PEERS_$(PART))' ./e2e/peers ./e2e/cluster)
 else
 	status=0; for part in 1 2 3 4; do $(MAKE) --no-print-directory bench-peers PART=$$part || status=$$?; done; \
-	go run ./e2e/results/cmd/results-table $(RESULTS)/peers/* | tee dist/results.md || status=$$?; exit $$status
+	go run ./e2e/results/cmd/results-table $(RESULTS)/peers/* | tee dist/results/results.md || status=$$?; exit $$status
 endif
 
 .PHONY: images
@@ -239,9 +239,9 @@ names-check:
 # API says that clients have to expect them.
 .PHONY: api-check
 api-check: ## The API breaks no client of the oldest supported build
-	@mkdir -p dist
-	@git show "$$(cut -d ' ' -f 1 e2e/versions/oldest):shared/api/openapi.yaml" > dist/openapi-oldest.yaml
-	@go run $(OASDIFF) breaking --fail-on ERR --severity-levels e2e/versions/api-levels.txt --err-ignore e2e/versions/api-changes.txt dist/openapi-oldest.yaml shared/api/openapi.yaml || \
+	@mkdir -p dist/results
+	@git show "$$(cut -d ' ' -f 1 e2e/versions/oldest):shared/api/openapi.yaml" > dist/results/openapi-oldest.yaml
+	@go run $(OASDIFF) breaking --fail-on ERR --severity-levels e2e/versions/api-levels.txt --err-ignore e2e/versions/api-changes.txt dist/results/openapi-oldest.yaml shared/api/openapi.yaml || \
 	  { echo "the API breaks clients of $$(cat e2e/versions/oldest). If that is meant, add the lines to e2e/versions/api-changes.txt" >&2; exit 1; }
 
 .PHONY: vulncheck

@@ -27,7 +27,6 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.Now()
 		call := begin(c, rand.Text()[:16])
-		defer call.endList()
 		escapeFilePath(c.Request().URL)
 		s.setDeadlines(c, 0)
 		c.Response().Header().Set("X-Request-Id", call.id)
@@ -38,6 +37,7 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		if err != nil && !aborted {
 			s.answerError(err, c)
 		}
+		call.endList()
 		status := c.Response().Status
 		took := s.Now().Sub(started)
 		s.Metrics.Answered(call.operation, status, took)
