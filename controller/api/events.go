@@ -30,15 +30,10 @@ func (s *Handler) ListEvents(ctx context.Context, r ListEventsRequestObject) (Li
 		q.Limit = *p.Limit
 	}
 	var list wire.EventList
-	err = s.hold(ctx, notify.Events, longest, func() (bool, error) {
-		if err := s.beginList(ctx); err != nil {
-			return false, err
-		}
-		if list, err = s.Events.List(q); len(list.Items) == 0 {
-			callOf(ctx).endList()
-		}
+	err = s.hold(ctx, notify.Events, longest, s.inTurn(ctx, func() (bool, error) {
+		list, err = s.Events.List(q)
 		return len(list.Items) > 0, err
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func FuzzBodies(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	operations, err := operationsOf(document)
+	operations, err := endpointsOf(document)
 	if err != nil {
 		f.Fatal(err)
 	}

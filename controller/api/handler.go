@@ -62,6 +62,12 @@ type Options struct {
 	Log   *slog.Logger
 }
 
+// Replicas are the controllers that share the store.
+type Replicas interface {
+	// List is those that are alive, ordered by their ids; none of a store of this controller's own.
+	List(ctx context.Context) ([]wire.Replica, error)
+}
+
 // Handler answers the API of openapi.yaml.
 type Handler struct {
 	Options
@@ -117,7 +123,7 @@ func (s *Handler) routes() error {
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.Binder = bodyBinder{}
 	s.echo.Pre(s.observe)
-	operations, err := operationsOf(s.document)
+	operations, err := endpointsOf(s.document)
 	if err != nil {
 		return fmt.Errorf("the OpenAPI document: %w", err)
 	}

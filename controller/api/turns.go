@@ -62,6 +62,21 @@ func (t *turns) take(ctx context.Context, who string, longest time.Duration) (en
 	return nil, err
 }
 
+// inTurn reads a list in the caller's turn. Unless there is something to send, the turn is over
+// at once: the list is waited for.
+func (s *Handler) inTurn(ctx context.Context, read func() (done bool, err error)) func() (bool, error) {
+	return func() (bool, error) {
+		if err := s.beginList(ctx); err != nil {
+			return false, err
+		}
+		done, err := read()
+		if !done {
+			callOf(ctx).endList()
+		}
+		return done, err
+	}
+}
+
 // beginList waits for the caller's turn to have a list in memory. It is over when the request is,
 // or at endList.
 func (s *Handler) beginList(ctx context.Context) (err error) {

@@ -28,10 +28,7 @@ func watch[T any](ctx context.Context, s *Handler, key string, wait, known *stri
 	if known == nil {
 		longest = 0
 	}
-	err = s.hold(ctx, key, longest, func() (bool, error) {
-		if err := s.beginList(ctx); err != nil {
-			return false, err
-		}
+	err = s.hold(ctx, key, longest, s.inTurn(ctx, func() (bool, error) {
 		var content any
 		var err error
 		if out.value, content, err = read(); err != nil {
@@ -43,10 +40,9 @@ func watch[T any](ctx context.Context, s *Handler, key string, wait, known *stri
 		if out.unchanged = known != nil && matches(*known, out.etag); out.unchanged {
 			var none T
 			out.value = none // it is not kept while it is waited for
-			callOf(ctx).endList()
 		}
 		return !out.unchanged, nil
-	})
+	}))
 	return out, err
 }
 

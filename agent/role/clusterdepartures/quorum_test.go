@@ -11,8 +11,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// No member is removed without which those that stay would have no quorum, whoever of them
-// is sick and for how long.
+// A member is removed only if those that stay have a quorum without it. One that has just stopped
+// answering makes the departure wait.
 func TestTheQuorumOfThoseThatStay(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	const justNow, long = time.Second, patience

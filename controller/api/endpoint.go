@@ -57,13 +57,13 @@ var forTacker = []string{
 	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode",
 }
 
-// operationsOf reads the whole document, so that nothing in it can be forgotten:
+// endpointsOf reads the whole document, so that nothing in it can be forgotten:
 // an operation whose demands are not understood is an error.
-func operationsOf(document *openapi3.T) (map[string]endpoint, error) {
+func endpointsOf(document *openapi3.T) (map[string]endpoint, error) {
 	all := make(map[string]endpoint)
 	for path, item := range document.Paths.Map() {
 		for method, op := range item.Operations() {
-			o, err := operationOf(document, method, item, op)
+			o, err := endpointOf(document, method, item, op)
 			if err != nil {
 				return nil, fmt.Errorf("%s %s: %w", method, path, err)
 			}
@@ -73,7 +73,7 @@ func operationsOf(document *openapi3.T) (map[string]endpoint, error) {
 	return all, nil
 }
 
-func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (endpoint, error) {
+func endpointOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (endpoint, error) {
 	o := endpoint{id: op.OperationID, scopes: []wire.Scope{wire.ScopeOperator}}
 	if method == http.MethodGet && !slices.Contains(giveSecrets, o.id) {
 		o.scopes = append(o.scopes, wire.ScopeViewer)
