@@ -30,9 +30,9 @@ is in the controller's log.`,
 		Example: `  hitchctl get cluster-access 0b1a5c2e
   hitchctl get cluster-access 0b1a5c2e -o kubeconfig --file cluster.kubeconfig`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete("instance", true),
+		ValidArgsFunction: instanceKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			id, err := resolveInstance(ctx, c, args[0])
+			id, err := instanceKind.resolve(ctx, c, args[0])
 			if err != nil {
 				return err
 			}

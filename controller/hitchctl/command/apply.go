@@ -54,7 +54,7 @@ func (a *app) apply() *cobra.Command {
   hitchctl apply 0b1a5c2e -f request.json --topology topology.json
   hitchctl apply 0b1a5c2e -f request.json --package my-vnf/ --dry-run`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete("instance", true),
+		ValidArgsFunction: instanceKind.complete(a, true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
 			// Read first: the check of a large package takes minutes, and what changes meanwhile is
 			// somebody else's.

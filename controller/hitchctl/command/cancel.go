@@ -29,13 +29,13 @@ func (a *app) cancel() *cobra.Command {
 func (a *app) cancelOperation() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
-		Use: "operation ID", Aliases: otherNames("operation", "operation"),
+		Use: "operation ID", Aliases: operationKind.aliases("operation"),
 		Short: "End an operation before its deadline", Long: cancelHelp, Args: cobra.ExactArgs(1),
 		Example: `  hitchctl cancel operation 0b1a5c2e/3
   hitchctl cancel operation 0b1a5c2e/3 -o json`,
-		ValidArgsFunction: a.complete("operation", true),
+		ValidArgsFunction: operationKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			named, err := resolveOperation(ctx, c, args[0])
+			named, err := operationKind.find(ctx, c, args[0])
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ Volumes are not confirmed with it. One that the backup knows as not formatted ma
 have been since: it is formatted only after hitchctl volume reformat.`,
 		Example:           "  hitchctl confirm 0b1a5c2e\n  hitchctl confirm --all --yes",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.complete("instance", true),
+		ValidArgsFunction: instanceKind.complete(a, true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
 			if f.all == (len(args) == 1) {
 				return usagef("name one instance, or --all of them")
@@ -97,12 +97,12 @@ func question(instances int) string {
 
 // waitingInstances are those that wait, of all or of the named one.
 func waitingInstances(ctx context.Context, c *client.Controller, name string) ([]api.Instance, error) {
-	all, err := listInstances(ctx, c)
+	all, err := instanceKind.list(ctx, c, scope{})
 	if err != nil {
 		return nil, err
 	}
 	if name != "" {
-		id, err := choose("instance", name, names(all, instanceName))
+		id, err := choose(instanceKind.kindName, name, instanceKind.names(all))
 		if err != nil {
 			return nil, err
 		}
@@ -113,12 +113,12 @@ func waitingInstances(ctx context.Context, c *client.Controller, name string) ([
 
 // showRestored shows what will be trusted.
 func (a *app) showRestored(ctx context.Context, c *client.Controller, list []api.Instance) error {
-	volumes, err := listVolumes(ctx, c)
+	volumes, err := volumeKind.list(ctx, c, scope{})
 	if err != nil {
 		return err
 	}
 	for _, i := range list {
-		nodes, err := listNodes(ctx, c, scope{instance: i.ID, all: true})
+		nodes, err := nodeKind.list(ctx, c, scope{instance: i.ID, all: true})
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (a *app) tokenConfirm() *cobra.Command {
 after the backup is in it: confirm those that you know, revoke the others.`,
 		Example:           "  hitchctl token confirm alice\n  hitchctl token confirm --all",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: a.complete("token", true),
+		ValidArgsFunction: tokenKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
 			if all == (len(args) == 1) {
 				return usagef("name one token, or --all of them")
@@ -183,13 +183,13 @@ after the backup is in it: confirm those that you know, revoke the others.`,
 }
 
 func waitingTokens(ctx context.Context, c *client.Controller, args []string) (ids []string, err error) {
-	tokens, err := listTokens(ctx, c)
+	if len(args) == 1 {
+		token, err := tokenKind.find(ctx, c, args[0])
+		return []string{token.ID}, err
+	}
+	tokens, err := tokenKind.list(ctx, c, scope{})
 	if err != nil {
 		return nil, err
-	}
-	if len(args) == 1 {
-		id, err := choose("token", args[0], names(tokens, tokenName))
-		return []string{id}, err
 	}
 	for _, t := range tokens {
 		if t.Unconfirmed {

@@ -16,8 +16,8 @@ func (a *app) describe() *cobra.Command {
 		Example: `  hitchctl describe node storage_server
   hitchctl describe operation 0b1a5c2e/3`,
 	},
-		a.describing("node", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
-			id, err := resolveNode(ctx, c, arg)
+		describing(a, nodeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+			id, err := nodeKind.resolve(ctx, c, arg)
 			if err != nil {
 				return nil, err
 			}
@@ -28,9 +28,9 @@ func (a *app) describe() *cobra.Command {
 			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: orNil(n.VnfInstanceID), NodeID: &id})
 			return present.Node(a.out, *n, events, a.now()), err
 		}),
-		a.describing("instance", a.describeInstance),
-		a.describing("operation", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
-			o, err := resolveOperation(ctx, c, arg)
+		describing(a, instanceKind, a.describeInstance),
+		describing(a, operationKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+			o, err := operationKind.find(ctx, c, arg)
 			if err != nil {
 				return nil, err
 			}
@@ -38,8 +38,8 @@ func (a *app) describe() *cobra.Command {
 			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: &o.VnfInstanceID, Limit: &most})
 			return present.Operation(a.out, o, events, a.now()), err
 		}),
-		a.describing("volume", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
-			id, err := resolveVolume(ctx, c, arg)
+		describing(a, volumeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+			id, err := volumeKind.resolve(ctx, c, arg)
 			if err != nil {
 				return nil, err
 			}
@@ -54,7 +54,7 @@ func (a *app) describe() *cobra.Command {
 }
 
 func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
-	id, err := resolveInstance(ctx, c, arg)
+	id, err := instanceKind.resolve(ctx, c, arg)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg st
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := listNodes(ctx, c, scope{instance: id})
+	nodes, err := nodeKind.list(ctx, c, scope{instance: id})
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +71,12 @@ func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg st
 }
 
 // describing is `describe` for one kind.
-func (a *app) describing(kind string, lines func(context.Context, *client.Controller, string) ([]string, error)) *cobra.Command {
+func describing[T any](a *app, k kind[T], lines func(context.Context, *client.Controller, string) ([]string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: kind + " ID", Aliases: otherNames(kind, kind), Short: "Show " + withArticle(kind) + " in full",
-		Long:    "Show " + withArticle(kind) + " in full. For programs there is `hitchctl get " + kind + " ID -o json`.",
-		Example: "  hitchctl describe " + kind + " 4a0dbb52", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete(kind, true),
+		Use: k.singular + " ID", Aliases: k.aliases(k.singular), Short: "Show " + k.withArticle() + " in full",
+		Long:    "Show " + k.withArticle() + " in full. For programs there is `hitchctl get " + k.singular + " ID -o json`.",
+		Example: "  hitchctl describe " + k.singular + " 4a0dbb52", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: k.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
 			text, err := lines(ctx, c, args[0])
 			if err != nil {

@@ -49,9 +49,9 @@ func (a *app) events() *cobra.Command {
 	cmd.Flags().StringVar(&e.kind, "type", "", "only those of this type, such as Revoked")
 	cmd.Flags().Int64Var(&e.since, "since", 0, "only those after this sequence, which -o json shows")
 	cmd.Flags().IntVar(&e.limit, "limit", 100, "without --since: how many of the newest")
-	for _, kind := range []string{"instance", "node", "volume"} {
-		_ = cmd.RegisterFlagCompletionFunc(kind, a.complete(kind, false))
-	}
+	_ = cmd.RegisterFlagCompletionFunc("instance", instanceKind.complete(a, false))
+	_ = cmd.RegisterFlagCompletionFunc("node", nodeKind.complete(a, false))
+	_ = cmd.RegisterFlagCompletionFunc("volume", volumeKind.complete(a, false))
 	return cmd
 }
 
@@ -87,7 +87,7 @@ func (e *events) params(ctx context.Context, c *client.Controller) (params api.L
 		text    string
 		resolve func(context.Context, *client.Controller, string) (string, error)
 		id      **string
-	}{{e.instance, resolveInstance, &params.VnfInstanceID}, {e.node, resolveNode, &params.NodeID}, {e.volume, resolveVolume, &params.VolumeID}} {
+	}{{e.instance, instanceKind.resolve, &params.VnfInstanceID}, {e.node, nodeKind.resolve, &params.NodeID}, {e.volume, volumeKind.resolve, &params.VolumeID}} {
 		if of.text == "" {
 			continue
 		}

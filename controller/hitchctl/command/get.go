@@ -8,46 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/query"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
-	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
-
-// scope is which objects of a kind are listed.
-type scope struct {
-	instance string // its id, "" for every one
-	all      bool   // also nodes that have left
-}
-
-func (s scope) nodes() *api.ListNodesParams {
-	params := &api.ListNodesParams{VnfInstanceID: orNil(s.instance)}
-	if s.all {
-		params.All = &s.all
-	}
-	return params
-}
-
-// resource is a kind of object that can be listed.
-type resource[T any] struct {
-	kind string // singular
-	list func(context.Context, *client.Controller, scope) ([]T, error)
-	// poll watches the list; nil if the API cannot.
-	poll func(*client.Controller, scope) follow.Poll
-	// all is what --all adds, "" if there is no more.
-	all  string
-	name func(T) named
-	// instance is the id of the instance that an object belongs to; nil if none does.
-	instance func(T) string
-	// labels are what -l selects by.
-	labels []query.Label[T]
-	// quiet is the object without what changes all the time.
-	quiet func(T) T
-	table func(present.View, []T) screen.Table
-}
 
 const getHelp = `List objects of the controller, all of a kind or those that are named.
 
@@ -68,88 +33,19 @@ func (a *app) get() *cobra.Command {
   hitchctl get nodes -l role=worker,ready=False --sort-by lastSeenAt
   hitchctl get node storage_server -o json`,
 	},
-		getCommand(a, resource[api.Instance]{
-			kind: "instance",
-			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Instance, error) {
-				return listInstances(ctx, c)
-			},
-			poll: func(c *client.Controller, _ scope) follow.Poll { return pollInstances(c) },
-			name: instanceName,
-			labels: []query.Label[api.Instance]{
-				{Name: "kind", Values: texts(api.KubernetesCluster, api.PrivateRegistry), Of: func(i api.Instance) string { return string(i.Kind) }},
-				{Name: "state", Values: texts(api.NotInstantiated, api.Instantiated), Of: func(i api.Instance) string { return string(i.State) }},
-			},
-			table: present.View.Instances,
-		}),
-		getCommand(a, resource[api.Node]{
-			kind: "node", list: listNodes, poll: pollNodes, name: nodeName,
-			all:      "also nodes that no topology names and whose identity was revoked more than a day ago",
-			instance: func(n api.Node) string { return n.VnfInstanceID },
-			labels: []query.Label[api.Node]{
-				{Name: "role", Values: roles, Of: func(n api.Node) string { return string(n.Role) }},
-				{Name: "state", Values: nodeStates, Of: func(n api.Node) string { return string(n.State) }},
-				{Name: "ready", Values: []string{"True", "False"}, Of: func(n api.Node) string { return wording.Truth(n.Ready) }},
-			},
-			quiet: func(n api.Node) api.Node { n.LastSeenAt = nil; return n },
-			table: present.View.Nodes,
-		}),
-		getCommand(a, resource[api.Operation]{
-			kind: "operation",
-			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Operation, error) {
-				return listOperations(ctx, c)
-			},
-			poll: func(c *client.Controller, _ scope) follow.Poll { return pollOperations(c) },
-			name: operationName, instance: func(o api.Operation) string { return o.VnfInstanceID },
-			labels: []query.Label[api.Operation]{
-				{Name: "operation", Values: operations, Of: func(o api.Operation) string { return string(o.Operation) }},
-				{Name: "phase", Values: phases, Of: func(o api.Operation) string { return string(o.Phase) }},
-				{Name: "state", Values: texts(api.Processing, api.Completed, api.Failed), Of: func(o api.Operation) string { return string(o.State) }},
-			},
-			table: present.View.Operations,
-		}),
-		getCommand(a, resource[api.Volume]{
-			kind: "volume",
-			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Volume, error) {
-				return listVolumes(ctx, c)
-			},
-			name:     volumeName,
-			instance: func(v api.Volume) string { return v.VnfInstanceID },
-			labels: []query.Label[api.Volume]{
-				{Name: "permit", Values: permitStates, Of: func(v api.Volume) string { return string(v.PermitState) }},
-			},
-			table: present.View.Volumes,
-		}),
-		getCommand(a, resource[api.Token]{
-			kind: "token",
-			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Token, error) {
-				return listTokens(ctx, c)
-			},
-			name: tokenName,
-			labels: []query.Label[api.Token]{
-				{Name: "scope", Values: scopes, Of: func(t api.Token) string { return string(t.Scope) }},
-			},
-			table: present.View.Tokens,
-		}),
-		getCommand(a, resource[api.Replica]{
-			kind: "replica",
-			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Replica, error) {
-				return listReplicas(ctx, c)
-			},
-			poll: func(c *client.Controller, _ scope) follow.Poll { return pollReplicas(c) },
-			name: replicaName,
-			labels: []query.Label[api.Replica]{
-				{Name: "state", Values: texts(api.ReplicaWriter, api.ReplicaDoor, api.ReplicaStandby), Of: func(r api.Replica) string { return string(r.State) }},
-			},
-			quiet: api.Replica.Quiet,
-			table: present.View.Replicas,
-		}),
+		getCommand(a, instanceKind),
+		getCommand(a, nodeKind),
+		getCommand(a, operationKind),
+		getCommand(a, volumeKind),
+		getCommand(a, tokenKind),
+		getCommand(a, replicaKind),
 		a.clusterAccess(),
 	)
 }
 
 // getting is one `get` of a kind.
 type getting[T any] struct {
-	resource[T]
+	kind[T]
 	app       *app
 	output    output
 	watch     bool
@@ -164,18 +60,18 @@ type getting[T any] struct {
 	order    *query.Path // nil for that of the controller
 }
 
-func getCommand[T any](a *app, r resource[T]) *cobra.Command {
-	g := getting[T]{resource: r, app: a}
+func getCommand[T any](a *app, k kind[T]) *cobra.Command {
+	g := getting[T]{kind: k, app: a}
 	help := getHelp
-	if r.poll != nil {
+	if k.watched {
 		help += watchHelp
 	}
 	cmd := &cobra.Command{
-		Use: r.kind + "s [ID]...", Aliases: otherNames(r.kind, r.kind+"s"), Short: "List " + r.kind + "s", Long: help,
-		Example: "  hitchctl get " + r.kind + "s -o wide\n" +
-			"  hitchctl get " + r.kind + "s -l " + selections(r.labels)[0] + " --no-headers\n" +
-			"  hitchctl get " + r.kind + "s -o jsonpath='{.items[*].id}'",
-		ValidArgsFunction: a.complete(r.kind, false),
+		Use: k.plural() + " [ID]...", Aliases: k.aliases(k.plural()), Short: "List " + k.plural(), Long: help,
+		Example: "  hitchctl get " + k.plural() + " -o wide\n" +
+			"  hitchctl get " + k.plural() + " -l " + selections(k.labels)[0] + " --no-headers\n" +
+			"  hitchctl get " + k.plural() + " -o jsonpath='{.items[*].id}'",
+		ValidArgsFunction: k.complete(a, false),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
 			g.args = args
 			return g.do(ctx, c)
@@ -183,18 +79,18 @@ func getCommand[T any](a *app, r resource[T]) *cobra.Command {
 	}
 	outputFlag(cmd, &g.output, asWide, asName)
 	cmd.Flags().BoolVar(&g.noHeaders, "no-headers", false, "leave out the head of the table")
-	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with name=value or name!=value, of "+strings.Join(query.LabelNames(r.labels), ", "))
+	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with name=value or name!=value, of "+strings.Join(query.LabelNames(k.labels), ", "))
 	cmd.Flags().StringVar(&g.sortBy, "sort-by", "", "order by this JSONPath of each object, such as {.id}")
-	completeFlag(cmd, "selector", selections(r.labels)...)
-	if r.poll != nil {
+	completeFlag(cmd, "selector", selections(k.labels)...)
+	if k.watched {
 		cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "keep showing them as they change")
 	}
-	if r.all != "" {
-		cmd.Flags().BoolVar(&g.all, "all", false, r.all)
+	if k.all != "" {
+		cmd.Flags().BoolVar(&g.all, "all", false, k.all)
 	}
-	if r.instance != nil {
+	if k.instance != nil {
 		cmd.Flags().StringVar(&g.instance, "instance", "", "only those of this instance")
-		_ = cmd.RegisterFlagCompletionFunc("instance", a.complete("instance", false))
+		_ = cmd.RegisterFlagCompletionFunc("instance", instanceKind.complete(a, false))
 	}
 	return cmd
 }
@@ -229,7 +125,7 @@ func (g *getting[T]) do(ctx context.Context, c *client.Controller) error {
 	}
 	if g.instance != "" {
 		var err error
-		if g.instance, err = resolveInstance(ctx, c, g.instance); err != nil {
+		if g.instance, err = instanceKind.resolve(ctx, c, g.instance); err != nil {
 			return err
 		}
 	}
@@ -249,7 +145,7 @@ func (g *getting[T]) do(ctx context.Context, c *client.Controller) error {
 		return g.app.encode(g.output, one(len(g.args), items))
 	}
 	if len(items) == 0 {
-		fmt.Fprintln(g.app.err, "no "+g.kind+"s")
+		fmt.Fprintln(g.app.err, "no "+g.plural())
 		return nil
 	}
 	return g.app.print(g.lines(items)...)
@@ -264,23 +160,23 @@ func (g *getting[T]) scope() scope {
 // there may still come.
 func (g *getting[T]) pick(items []T, mustExist bool) ([]T, error) {
 	if g.instance != "" {
-		items = slices.DeleteFunc(items, func(t T) bool { return g.resource.instance(t) != g.instance })
+		items = slices.DeleteFunc(items, func(t T) bool { return g.kind.instance(t) != g.instance })
 	}
 	wanted := map[string]bool{}
 	for _, arg := range g.args {
-		id, err := choose(g.kind, arg, names(items, g.name))
+		id, err := choose(g.kindName, arg, g.names(items))
 		if err != nil && mustExist {
 			return nil, err
 		}
 		wanted[id] = true
 	}
 	items = slices.DeleteFunc(items, func(t T) bool {
-		return len(g.args) > 0 && !wanted[g.name(t).id] || !g.selector.Matches(t)
+		return len(g.args) > 0 && !wanted[g.named(t).id] || !g.selector.Matches(t)
 	})
 	if g.order == nil {
 		return items, nil
 	}
-	return items, query.Sort(g.kind, items, g.order)
+	return items, query.Sort(g.singular, items, g.order)
 }
 
 // lines are the head, if there is one, and a line for each item.
@@ -288,7 +184,7 @@ func (g *getting[T]) lines(items []T) []string {
 	if g.output == asName {
 		lines := make([]string, len(items))
 		for i, item := range items {
-			lines[i] = g.kind + "/" + g.name(item).id
+			lines[i] = g.singular + "/" + g.named(item).id
 		}
 		return lines
 	}

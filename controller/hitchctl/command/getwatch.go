@@ -3,10 +3,8 @@ package command
 import (
 	"context"
 	"encoding/json"
-	"net/http"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
-	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -79,7 +77,7 @@ func (g *getting[T]) appending() func([]T) error {
 		}
 		present := map[string]bool{}
 		for i, item := range items {
-			id := g.name(item).id
+			id := g.named(item).id
 			present[id] = true
 			if g.quiet != nil {
 				item = g.quiet(item)
@@ -100,31 +98,5 @@ func (g *getting[T]) appending() func([]T) error {
 			}
 		}
 		return g.app.print(lines...)
-	}
-}
-
-func pollInstances(c *client.Controller) follow.Poll {
-	return func(ctx context.Context, version, hold string) (*http.Response, error) {
-		return c.ListInstances(ctx, &api.ListInstancesParams{Wait: orNil(hold), IfNoneMatch: orNil(version)})
-	}
-}
-
-func pollNodes(c *client.Controller, of scope) follow.Poll {
-	return func(ctx context.Context, version, hold string) (*http.Response, error) {
-		params := of.nodes()
-		params.Wait, params.IfNoneMatch = orNil(hold), orNil(version)
-		return c.ListNodes(ctx, params)
-	}
-}
-
-func pollReplicas(c *client.Controller) follow.Poll {
-	return func(ctx context.Context, version, hold string) (*http.Response, error) {
-		return c.ListReplicas(ctx, &api.ListReplicasParams{Wait: orNil(hold), IfNoneMatch: orNil(version)})
-	}
-}
-
-func pollOperations(c *client.Controller) follow.Poll {
-	return func(ctx context.Context, version, hold string) (*http.Response, error) {
-		return c.ListOperations(ctx, &api.ListOperationsParams{Wait: orNil(hold), IfNoneMatch: orNil(version)})
 	}
 }

@@ -49,5 +49,5 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 // isForKind reports whether the command is for a kind of objects. Beside such a one are those
 // for instances or operations; "node" and "token" are commands as well.
 func isForKind(cmd *cobra.Command) bool {
-	return slices.Contains(slices.Concat(otherNames("instance", ""), otherNames("operation", "")), cmd.Name())
+	return slices.Contains(slices.Concat(instanceKind.aliases(""), operationKind.aliases("")), cmd.Name())
 }

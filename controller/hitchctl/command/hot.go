@@ -82,9 +82,9 @@ as PEM and as a list of its lines: base HOTs for Tacker's v1 API take the list.`
   openstack stack create -t simple-storage.yaml -e environment.yaml -e nodehitch.yaml my-cluster
   hitchctl render hot-parameters 0b1a5c2e --tacker --file additional-params.json`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete("instance", true),
+		ValidArgsFunction: instanceKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			id, err := resolveInstance(ctx, c, args[0])
+			id, err := instanceKind.resolve(ctx, c, args[0])
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 
 func (a *app) node() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "node", Aliases: otherNames("node", "node"), Short: "Revoke a node's identity, or let it enroll again",
+		Use: "node", Aliases: nodeKind.aliases("node"), Short: "Revoke a node's identity, or let it enroll again",
 		Example: "  hitchctl node revoke storage_server\n  hitchctl node reenroll storage_server",
 	},
 		a.nodeCommand("revoke", "Revoke a node's identity at once",
@@ -36,9 +36,9 @@ func (a *app) nodeCommand(name, short, long, done string, call func(context.Cont
 	cmd := &cobra.Command{
 		Use: name + " NODE", Short: short, Long: long, Args: cobra.ExactArgs(1),
 		Example:           "  hitchctl node " + name + " storage_server",
-		ValidArgsFunction: a.complete("node", true),
+		ValidArgsFunction: nodeKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			id, err := resolveNode(ctx, c, args[0])
+			id, err := nodeKind.resolve(ctx, c, args[0])
 			if err != nil {
 				return err
 			}

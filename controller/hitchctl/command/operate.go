@@ -85,7 +85,7 @@ func (a *app) operate() *cobra.Command {
 			if len(args) == 1 {
 				return operations, cobra.ShellCompDirectiveNoFileComp
 			}
-			return a.complete("instance", true)(cmd, args, text)
+			return instanceKind.complete(a, true)(cmd, args, text)
 		},
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
 			body, err := a.operationRequest(f, args[1])
@@ -153,7 +153,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 }
 
 func (a *app) startOperation(ctx context.Context, c *client.Controller, instance string, body api.OperationRequest, f operateFlags) error {
-	id, err := resolveInstance(ctx, c, instance)
+	id, err := instanceKind.resolve(ctx, c, instance)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (a *app) joinedText(o api.Operation, given func(string) bool) string {
 }
 
 func (a *app) waitOperationNamed(ctx context.Context, c *client.Controller, arg string, f waitFlags) error {
-	o, err := resolveOperation(ctx, c, arg)
+	o, err := operationKind.find(ctx, c, arg)
 	if err != nil {
 		return err
 	}

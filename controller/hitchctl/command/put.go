@@ -22,7 +22,7 @@ type snapshot struct {
 
 // readNewInstance reads an instance that may be new; then its id has to be whole.
 func readNewInstance(ctx context.Context, c *client.Controller, text string) (id string, v snapshot, err error) {
-	id, err = resolveInstance(ctx, c, text)
+	id, err = instanceKind.resolve(ctx, c, text)
 	switch {
 	case err == nil:
 		v, err = readSnapshot(ctx, c, id)

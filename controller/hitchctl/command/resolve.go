@@ -3,11 +3,8 @@ package command
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -32,8 +29,8 @@ func isID(text string) bool { return len(text) == 36 && uuid.Validate(text) == n
 // choose finds the one object that the text means: by its id, its name, or an
 // unambiguous beginning of its id, with or without KIND/ before it. In an id with a slash,
 // such as an operation's, the part before the slash may be shortened.
-func choose(kind, text string, all []named) (string, error) {
-	text = strings.TrimPrefix(text, kind+"/")
+func choose(kind kindName, text string, all []named) (string, error) {
+	text = strings.TrimPrefix(text, kind.singular+"/")
 	var byName, byPrefix []named
 	for _, n := range all {
 		switch {
@@ -61,33 +58,27 @@ func choose(kind, text string, all []named) (string, error) {
 	return "", ambiguous(kind, text, found)
 }
 
-func noneFound(kind, text string, all []named) error {
+func noneFound(kind kindName, text string, all []named) error {
 	var known []string
 	for _, n := range all {
 		known = append(known, n.name)
 	}
-	has := fmt.Sprintf("the name %q, or an id that begins with it", text)
-	switch kind {
-	case "instance":
-		has = fmt.Sprintf("an id that begins with %q", text)
-	case "operation":
-		has = fmt.Sprintf("the id or the number %q", text)
-	}
-	list := fmt.Sprintf("`hitchctl get %ss` lists them", kind)
+	none := fmt.Sprintf("no %s has "+kind.has, kind.singular, text)
+	list := fmt.Sprintf("`hitchctl get %s` lists them", kind.plural())
 	if near := nearest.Name(text, known); near != "" {
-		return fmt.Errorf("no %s has %s; did you mean %s? %s", kind, has, near, list)
+		return fmt.Errorf("%s; did you mean %s? %s", none, near, list)
 	}
-	return fmt.Errorf("no %s has %s; %s", kind, has, list)
+	return fmt.Errorf("%s; %s", none, list)
 }
 
-func ambiguous(kind, text string, found []named) error {
+func ambiguous(kind kindName, text string, found []named) error {
 	var lines []string
 	for _, n := range found {
 		parts := slices.DeleteFunc([]string{n.name, n.about}, func(s string) bool { return s == "" })
 		lines = append(lines, strings.TrimSpace(n.id+"  "+strings.Join(parts, ", ")))
 	}
 	slices.Sort(lines)
-	return fmt.Errorf("%q could be %d %ss; give the id of one, or its beginning:\n  %s", text, len(found), kind, strings.Join(lines, "\n  "))
+	return fmt.Errorf("%q could be %d %s; give the id of one, or its beginning:\n  %s", text, len(found), kind.plural(), strings.Join(lines, "\n  "))
 }
 
 func begins(id, text string) bool {
@@ -100,106 +91,30 @@ func begins(id, text string) bool {
 	return len(head) >= 2 && strings.HasPrefix(idHead, head)
 }
 
-// resolve gives the id of the object that the text means, of all that list gives.
-func resolve[T any](kind, text string, name func(T) named, list func() ([]T, error)) (string, error) {
-	if id := strings.TrimPrefix(text, kind+"/"); isID(id) {
+// resolve is the id of the object that the text means.
+func (k kind[T]) resolve(ctx context.Context, c *client.Controller, text string) (string, error) {
+	if id := strings.TrimPrefix(text, k.singular+"/"); isID(id) {
 		return id, nil
 	}
-	all, err := list()
+	object, err := k.find(ctx, c, text)
 	if err != nil {
 		return "", err
 	}
-	return choose(kind, text, names(all, name))
+	return k.named(object).id, nil
 }
 
-func resolveInstance(ctx context.Context, c *client.Controller, text string) (string, error) {
-	return resolve("instance", text, instanceName, func() ([]api.Instance, error) { return listInstances(ctx, c) })
-}
-
-func resolveNode(ctx context.Context, c *client.Controller, text string) (string, error) {
-	return resolve("node", text, nodeName, func() ([]api.Node, error) { return listNodes(ctx, c, scope{all: true}) })
-}
-
-func resolveVolume(ctx context.Context, c *client.Controller, text string) (string, error) {
-	return resolve("volume", text, volumeName, func() ([]api.Volume, error) { return listVolumes(ctx, c) })
-}
-
-// resolveOperation gives the whole record: its path needs instance and sequence.
-func resolveOperation(ctx context.Context, c *client.Controller, text string) (api.Operation, error) {
-	all, err := listOperations(ctx, c)
+// find is the object that the text means.
+func (k kind[T]) find(ctx context.Context, c *client.Controller, text string) (T, error) {
+	var none T
+	all, err := k.list(ctx, c, scope{all: true})
 	if err != nil {
-		return api.Operation{}, err
+		return none, err
 	}
-	id, err := choose("operation", text, names(all, operationName))
+	id, err := choose(k.kindName, text, k.names(all))
 	if err != nil {
-		return api.Operation{}, err
+		return none, err
 	}
-	i := slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == id })
-	return all[i], nil
-}
-
-func instanceName(i api.Instance) named { return named{id: i.ID, about: string(i.Kind)} }
-
-// nodeName: a node that was revoked stays on the list when another one has its name.
-func nodeName(n api.Node) named {
-	return named{id: n.ID, name: n.Name, about: "instance " + wording.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
-}
-
-func volumeName(v api.Volume) named {
-	return named{id: v.ID, name: v.ResourceID, about: "instance " + wording.Short(v.VnfInstanceID)}
-}
-
-func tokenName(t api.Token) named {
-	return named{id: t.ID, name: t.Name, about: "made " + t.CreatedAt.UTC().Format(time.RFC3339)}
-}
-
-func replicaName(r api.Replica) named { return named{id: r.ID, about: string(r.State)} }
-
-// operationName lets a user give the number alone where it is the only one.
-func operationName(o api.Operation) named {
-	return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: wording.OperationName(o) + ", " + string(o.State)}
-}
-
-func names[T any](items []T, name func(T) named) []named {
-	all := make([]named, len(items))
-	for i, item := range items {
-		all[i] = name(item)
-	}
-	return all
-}
-
-func listInstances(ctx context.Context, c *client.Controller) ([]api.Instance, error) {
-	return client.All[api.Instance](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListInstances(ctx, nil, page) })
-}
-
-func listNodes(ctx context.Context, c *client.Controller, of scope) ([]api.Node, error) {
-	return client.All[api.Node](func(page client.RequestEditorFn) (*http.Response, error) {
-		return c.ListNodes(ctx, of.nodes(), page)
-	})
-}
-
-func listOperations(ctx context.Context, c *client.Controller) ([]api.Operation, error) {
-	return client.All[api.Operation](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListOperations(ctx, nil, page) })
-}
-
-func listVolumes(ctx context.Context, c *client.Controller) ([]api.Volume, error) {
-	return client.All[api.Volume](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListVolumes(ctx, nil, page) })
-}
-
-func listTokens(ctx context.Context, c *client.Controller) ([]api.Token, error) {
-	return client.All[api.Token](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListTokens(ctx, nil, page) })
-}
-
-func listReplicas(ctx context.Context, c *client.Controller) ([]api.Replica, error) {
-	return client.All[api.Replica](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListReplicas(ctx, nil, page) })
-}
-
-// orNil is a pointer to a text, nil if there is none.
-func orNil(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
+	return all[slices.IndexFunc(all, func(t T) bool { return k.named(t).id == id })], nil
 }
 
 // titleOf is what an operation is called in a sentence. END is the default, and is not said.

@@ -59,7 +59,7 @@ func TestChoose(t *testing.T) {
 		"registry":                             {"", "`hitchctl get nodes` lists them"},
 	}
 	for text, test := range tests {
-		got, err := choose("node", text, all)
+		got, err := choose(nodeKind.kindName, text, all)
 		if got != test.want || (err == nil) != (test.failure == "") || (err != nil && !strings.Contains(err.Error(), test.failure)) {
 			t.Errorf("%q: got %q, %v; want %q, %q", text, got, err, test.want, test.failure)
 		}
@@ -72,7 +72,7 @@ func TestChooseOperation(t *testing.T) {
 	for text, want := range map[string]string{
 		"0b1a5c2e-7c53/1": all[0].id, "0b1a/1": all[0].id, "77/1": all[2].id, "10": all[1].id, "1": "", "77/10": "", "0b": "",
 	} {
-		if got, err := choose("operation", text, all); got != want || (err == nil) != (want != "") {
+		if got, err := choose(operationKind.kindName, text, all); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v; want %q", text, got, err, want)
 		}
 	}

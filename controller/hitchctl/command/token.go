@@ -18,7 +18,7 @@ import (
 
 func (a *app) token() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "token", Aliases: otherNames("token", "token"), Short: "Make, revoke and confirm API tokens",
+		Use: "token", Aliases: tokenKind.aliases("token"), Short: "Make, revoke and confirm API tokens",
 		Example: "  hitchctl token create alice\n  hitchctl token revoke alice",
 	}, a.tokenCreate(), a.tokenRevoke(), a.tokenConfirm())
 }
@@ -136,20 +136,16 @@ func (a *app) tokenRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke TOKEN", Short: "Revoke an API token at once", Args: cobra.ExactArgs(1),
 		Example:           "  hitchctl token revoke alice",
-		ValidArgsFunction: a.complete("token", true),
+		ValidArgsFunction: tokenKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			all, err := listTokens(ctx, c)
+			token, err := tokenKind.find(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
-			id, err := choose("token", args[0], names(all, tokenName))
-			if err != nil {
+			if err := client.Done(c.RevokeToken(ctx, token.ID)); err != nil {
 				return err
 			}
-			if err := client.Done(c.RevokeToken(ctx, id)); err != nil {
-				return err
-			}
-			return a.print("token " + id + " revoked")
+			return a.print("token " + token.ID + " revoked")
 		}),
 	}
 }

@@ -21,9 +21,9 @@ func (a *app) joinToken() *cobra.Command {
 		Long: `Show the join token that user_data of every VM of the instance carries. It is good
 only for servers that the topology expects and that have no live identity.`,
 		Example: "  hitchctl join-token show 0b1a5c2e", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete("instance", true),
+		ValidArgsFunction: instanceKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			id, err := resolveInstance(ctx, c, args[0])
+			id, err := instanceKind.resolve(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -67,9 +67,9 @@ machine a member of its Kubernetes cluster. They run it when the facts of their 
   hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 > user-data.yaml
   hitchctl render user-data 0b1a5c2e --cluster-script kubeadm.sh --file members.yaml`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete("instance", true),
+		ValidArgsFunction: instanceKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			id, err := resolveInstance(ctx, c, args[0])
+			id, err := instanceKind.resolve(ctx, c, args[0])
 			if err != nil {
 				return err
 			}

@@ -17,7 +17,7 @@ import (
 
 func (a *app) volume() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "volume", Aliases: otherNames("volume", "volume"), Short: "Decide about a volume that nodehitch does not touch on its own",
+		Use: "volume", Aliases: volumeKind.aliases("volume"), Short: "Decide about a volume that nodehitch does not touch on its own",
 		Example: "  hitchctl volume adopt 4a0dbb52 --filesystem-uuid 7f0c…\n  hitchctl volume reformat 4a0dbb52",
 	}, a.volumeAdopt(), a.volumeReformat())
 }
@@ -32,12 +32,12 @@ UUID (blkid prints it; so does the condition's message). Its content is not chan
 is mounted where the parameters say.`,
 		Example:           "  hitchctl volume adopt 4a0dbb52 --filesystem-uuid 7f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52",
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete("volume", true),
+		ValidArgsFunction: volumeKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
 			if !isID(uuid) {
 				return usagef("--filesystem-uuid %q: expected a UUID as blkid prints it", uuid)
 			}
-			id, err := resolveVolume(ctx, c, args[0])
+			id, err := volumeKind.resolve(ctx, c, args[0])
 			if err != nil {
 				return err
 			}
@@ -73,9 +73,9 @@ On a terminal you type the volume's id; elsewhere give it with --volume-id.`,
 		Example: `  hitchctl volume reformat 4a0dbb52
   hitchctl volume reformat 4a0dbb52 --volume-id 4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete("volume", true),
+		ValidArgsFunction: volumeKind.complete(a, true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
-			id, err := resolveVolume(ctx, c, args[0])
+			id, err := volumeKind.resolve(ctx, c, args[0])
 			if err != nil {
 				return err
 			}

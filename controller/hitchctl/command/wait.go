@@ -37,9 +37,9 @@ func (a *app) wait() *cobra.Command {
   hitchctl wait instance 0b1a5c2e --timeout 10m
   hitchctl wait operation 0b1a5c2e/3`,
 	},
-		a.waitCommand("node", "Ready, Enrolled, or a condition such as VolumesMounted or ExportsServed=False", nodeConditions(), a.waitNode),
-		a.waitCommand("instance", "Ready (every node of its topology), or Instantiated", instanceConditions, a.waitInstance),
-		a.waitCommand("operation", "", nil, a.waitOperationNamed),
+		waitCommand(a, nodeKind, "Ready, Enrolled, or a condition such as VolumesMounted or ExportsServed=False", nodeConditions(), a.waitNode),
+		waitCommand(a, instanceKind, "Ready (every node of its topology), or Instantiated", instanceConditions, a.waitInstance),
+		waitCommand(a, operationKind, "", nil, a.waitOperationNamed),
 	)
 }
 
@@ -54,12 +54,12 @@ func nodeConditions() []string {
 }
 
 // waitCommand is `wait` for one kind; conditions are what --for takes, the first by default.
-func (a *app) waitCommand(kind, meaning string, conditions []string, do func(context.Context, *client.Controller, string, waitFlags) error) *cobra.Command {
+func waitCommand[T any](a *app, k kind[T], meaning string, conditions []string, do func(context.Context, *client.Controller, string, waitFlags) error) *cobra.Command {
 	var f waitFlags
 	cmd := &cobra.Command{
-		Use: kind + " ID", Aliases: otherNames(kind, kind), Short: "Wait for " + withArticle(kind), Long: waitHelp,
-		Example: "  hitchctl wait " + kind + " 4a0dbb52 --timeout 10m", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: a.complete(kind, true),
+		Use: k.singular + " ID", Aliases: k.aliases(k.singular), Short: "Wait for " + k.withArticle(), Long: waitHelp,
+		Example: "  hitchctl wait " + k.singular + " 4a0dbb52 --timeout 10m", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: k.complete(a, true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
 			return do(ctx, c, args[0], f)
 		}),
@@ -73,13 +73,6 @@ func (a *app) waitCommand(kind, meaning string, conditions []string, do func(con
 	return cmd
 }
 
-func withArticle(kind string) string {
-	if strings.ContainsAny(kind[:1], "aeiou") {
-		return "an " + kind
-	}
-	return "a " + kind
-}
-
 // display is where progress goes: away from what programs read.
 func (a *app) display(o output) *screen.Screen {
 	if o.forPrograms() {
@@ -89,7 +82,7 @@ func (a *app) display(o output) *screen.Screen {
 }
 
 func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f waitFlags) error {
-	id, err := resolveNode(ctx, c, arg)
+	id, err := nodeKind.resolve(ctx, c, arg)
 	if err != nil {
 		return err
 	}
@@ -161,7 +154,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 	if !slices.Contains(instanceConditions, f.condition) {
 		return usagef("--for %s: %w", f.condition, nearest.Unknown("condition", f.condition, instanceConditions))
 	}
-	id, err := resolveInstance(ctx, c, arg)
+	id, err := instanceKind.resolve(ctx, c, arg)
 	if err != nil {
 		return err
 	}

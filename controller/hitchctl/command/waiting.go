@@ -63,11 +63,11 @@ func watching[T any](poll follow.Poll, take func(*scene, *T)) watcher {
 }
 
 func watchNodes(c *client.Controller, instance string) watcher {
-	return watching(pollNodes(c, scope{instance: instance, all: true}), func(s *scene, l *api.NodeList) { s.nodes, s.known.nodes = l.Items, true })
+	return watching(nodeKind.poll(c, scope{instance: instance, all: true}), func(s *scene, l *api.NodeList) { s.nodes, s.known.nodes = l.Items, true })
 }
 
 func watchInstances(c *client.Controller) watcher {
-	return watching(pollInstances(c), func(s *scene, l *api.InstanceList) { s.instances, s.known.instances = l.Items, true })
+	return watching(instanceKind.poll(c, scope{}), func(s *scene, l *api.InstanceList) { s.instances, s.known.instances = l.Items, true })
 }
 
 // refreshWithin bounds what is only for the looks.
@@ -77,7 +77,7 @@ func refreshNodes(c *client.Controller, instance string) func(context.Context, *
 	return func(ctx context.Context, s *scene) {
 		ctx, cancel := context.WithTimeout(ctx, refreshWithin)
 		defer cancel()
-		if nodes, err := listNodes(ctx, c, scope{instance: instance, all: true}); err == nil {
+		if nodes, err := nodeKind.list(ctx, c, scope{instance: instance, all: true}); err == nil {
 			s.nodes = nodes
 		}
 	}
