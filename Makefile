@@ -28,23 +28,30 @@ help: ## List the targets
 demo: deps-lab build-lab ## One storage VM from user_data to a mounted, exported volume, live
 	go run ./e2e/demo
 
-# An image keeps one processor busy, so compiling goes on beside it. The tests of the
-# packages come last: a log ends in the lines of go test, not in the table. With -short,
-# property tests make fewer checks; the recorded histories need their whole length.
+# An image keeps one processor busy, so compiling goes on beside it. Most of a black-box
+# suite is waiting: tests of packages take the time that it leaves (nice), and print when
+# they are over.
 BRIEF := ./e2e/tree ./e2e/agentcontroller ./e2e/enroll ./e2e/cases
 .PHONY: test
 test: export NODEHITCH_SUITE := brief
 test: deps-test build-lab ## In minutes: the packages, the recorded histories, the whole without faults, ten disks (root)
 	$(MAKE) --no-print-directory -j2 images compile-test
+	$(MAKE) --no-print-directory -j2 --output-sync test-brief test-unit
+
+# With -short, property tests make fewer checks; the recorded histories need their whole
+# length.
+.PHONY: test-brief test-unit
+test-brief:
 	$(call black-box,test,2,10m,$(BRIEF))
-	go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
-	go test -short -vet=off -timeout 10m $(UNIT)
+test-unit:
+	nice go test -short -vet=off -timeout 10m $(UNIT)
+	nice go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
 
 .PHONY: test-ci
 test-ci: deps build etcd ## The rest that takes minutes: the packages with the race detector, all black-box suites
 	$(MAKE) --no-print-directory -j2 images compile-test-ci
-	$(MAKE) --no-print-directory test-e2e test-race
-	go run ./e2e/breaks/cmd/break -sample 20
+	$(MAKE) --no-print-directory -j2 --output-sync test-e2e test-race
+	go run ./e2e/breaks/cmd/break -sample 12
 
 # Everything but the links, which no cache keeps.
 .PHONY: compile-test compile-test-ci
@@ -57,7 +64,7 @@ compile-test-ci:
 # Vet is part of lint. `make e2e` makes all checks of the property tests.
 .PHONY: test-race
 test-race:
-	go test -race -short -vet=off -timeout 10m $(UNIT)
+	nice go test -race -short -vet=off -timeout 20m $(UNIT)
 
 # Black-box suites, then the table of their cases: the folder of their records, how many
 # suites at a time, how long each may take, and which. Most of a suite is waiting.
