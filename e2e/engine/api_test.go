@@ -99,6 +99,9 @@ func TestLifeOfAContainer(t *testing.T) {
 		t.Errorf("it is %+v", c)
 	}
 	answers(t, e, 5000)
+	if options, err := e.Docker("inspect", "--format", "{{.HostConfig.SecurityOpt}}", spec.Name); err != nil || strings.TrimSpace(options) != "[label=level:s0]" {
+		t.Errorf("under SELinux the next container could not read what this one writes: security options %s, %v", options, err)
+	}
 	if all, err := d.Containers(ctx); err != nil || len(all) != 1 || all[0].Name != spec.Name || all[0].PID != c.PID {
 		t.Errorf("the containers are %+v, %v", all, err)
 	}
