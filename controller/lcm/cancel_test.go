@@ -4,128 +4,108 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// operator is who cancels in these tests.
-const operator = "token night shift"
-
-func (w *world) cancel(op api.Operation) (api.Operation, error) {
-	w.Helper()
-	return w.LCM.Operations.CancelOperation(w.ctx, instanceID, op.Sequence, operator)
-}
-
-// cancelled wants the operation to be cancelled now.
-func (w *world) cancelled(op api.Operation, says ...string) {
-	w.Helper()
-	answer, err := w.cancel(op)
-	w.must(err)
-	for _, got := range []api.Operation{answer, w.operation(op.ID)} {
-		if got.ID != op.ID || got.State != api.Failed || got.FinishedAt == nil || got.CancelledBy != operator {
-			w.Errorf("the operation is %+v, want it FAILED, cancelled by %s", got, operator)
-		}
-		w.refused(got.Error, api.ProblemCancelled, append(says, operator+" cancelled it")...)
-	}
-}
-
 func TestACancelledEndOnlyStopsWaiting(t *testing.T) {
-	w := instantiated(t)
-	replacement := uuid(1, 2)
-	end := w.post(heal(api.PhaseEnd, healed(replacement), storageServer))
-	version := w.instance().DesiredVersion
+	w := lcmtest.Instantiated(t)
+	replacement := lcmtest.UUID(1, 2)
+	end := w.Post(lcmtest.Heal(api.PhaseEnd, lcmtest.HealedTopology(replacement), lcmtest.StorageServer))
+	version := w.Instance().DesiredVersion
 	changed, stop := w.Hub.Watch(end.ID)
 	defer stop()
-	w.cancelled(end, "storage ("+replacement+"): NotEnrolled")
-	w.restart()
-	if !woken(changed) {
+	w.MustCancel(end, "storage ("+replacement+"): NotEnrolled")
+	w.Restart()
+	if !lcmtest.Woken(changed) {
 		t.Error("a client that waits for the operation was not woken")
 	}
-	if i := w.instance(); i.DesiredVersion != version || i.Nodes[0] != replacement {
+	if i := w.Instance(); i.DesiredVersion != version || i.Nodes[0] != replacement {
 		t.Errorf("version %d is in force with %v, want the END's %d", i.DesiredVersion, i.Nodes, version)
 	}
-	if n := w.node(storageServer); n.State != api.NodeRevoked {
+	if n := w.Node(lcmtest.StorageServer); n.State != api.NodeRevoked {
 		t.Errorf("the server that the END retired is %s", n.State)
 	}
-	again := w.post(heal(api.PhaseEnd, healed(replacement), storageServer))
+	again := w.Post(lcmtest.Heal(api.PhaseEnd, lcmtest.HealedTopology(replacement), lcmtest.StorageServer))
 	if len(again.Targets) != 1 || again.Targets[0].NodeID != replacement {
 		t.Errorf("posted again it waits for %+v, want what it waited for before", again.Targets)
 	}
-	w.converge(replacement)
-	w.wantState(again, api.Completed)
-	w.wantState(end, api.Failed)
+	w.Converge(replacement)
+	w.WantState(again, api.Completed)
+	w.WantState(end, api.Failed)
 }
 
 func TestACancelledWithdrawalIsTakenBack(t *testing.T) {
-	for name, before := range map[string]func(*world){"in progress": func(*world) {}, "that awaits its END": (*world).absent} {
+	for name, before := range map[string]func(*lcmtest.World){"in progress": func(*lcmtest.World) {}, "that awaits its END": (*lcmtest.World).ReportAbsent} {
 		t.Run(name, func(t *testing.T) {
-			w := registered(t)
-			version := w.instance().DesiredVersion
-			start := w.post(heal(api.PhaseStart, nil, storageServer))
+			w := lcmtest.Registered(t)
+			version := w.Instance().DesiredVersion
+			start := w.Post(lcmtest.Heal(api.PhaseStart, nil, lcmtest.StorageServer))
 			before(w)
-			w.wantSection(masterServer, api.PersistentVolumesAbsent)
-			w.cancelled(start, "the previous desired state is in force again")
-			w.wantSection(masterServer, api.PersistentVolumesPresent)
-			if got := w.instance().DesiredVersion; got != version {
+			w.WantSection(lcmtest.MasterServer, api.PersistentVolumesAbsent)
+			w.MustCancel(start, "the previous desired state is in force again")
+			w.WantSection(lcmtest.MasterServer, api.PersistentVolumesPresent)
+			if got := w.Instance().DesiredVersion; got != version {
 				t.Errorf("version %d is in force, want %d", got, version)
 			}
-			w.restart()
+			w.Restart()
 			w.Clock.Advance(time.Hour) // past its deadline
-			w.must(w.LCM.Sweep(w.ctx))
-			w.refused(w.wantState(start, api.Failed).Error, api.ProblemCancelled)
+			w.Must(w.LCM.Sweep(w.Ctx))
+			w.WantRefused(w.WantState(start, api.Failed).Error, api.ProblemCancelled)
 		})
 	}
 }
 
 func TestACancelledStartLeavesANewerPutInForce(t *testing.T) {
-	w := instantiated(t)
-	start := w.post(shrunkStart())
-	version := w.put(exported(20)).DesiredVersion
-	w.cancelled(start, "a newer version of the desired state is in force and stays")
-	if got := w.instance().DesiredVersion; got != version {
+	w := lcmtest.Instantiated(t)
+	start := w.Post(lcmtest.ShrinkingStart())
+	version := w.Put(lcmtest.NumberedSpec(20)).DesiredVersion
+	w.MustCancel(start, "a newer version of the desired state is in force and stays")
+	if got := w.Instance().DesiredVersion; got != version {
 		t.Errorf("version %d is in force, want the PUT's %d", got, version)
 	}
 }
 
 // An operator is never stuck, not behind a restore either.
 func TestAnOperationOfAnInstanceThatIsNotConfirmedIsCancelled(t *testing.T) {
-	w := instantiated(t)
-	start := w.post(shrunkStart())
-	w.restored()
-	w.cancelled(start)
-	if got := w.instance().Nodes; len(got) != 3 {
+	w := lcmtest.Instantiated(t)
+	start := w.Post(lcmtest.ShrinkingStart())
+	w.Restore()
+	w.MustCancel(start)
+	if got := w.Instance().Nodes; len(got) != 3 {
 		t.Errorf("nodes %v, want all three again", got)
 	}
 }
 
 func TestWhatCannotBeCancelled(t *testing.T) {
-	terminated := func(w *world) api.Operation { return w.post(request(api.Terminate, api.PhaseEnd)) }
+	terminated := func(w *lcmtest.World) api.Operation { return w.Post(lcmtest.Request(api.Terminate, api.PhaseEnd)) }
 	for name, c := range map[string]struct {
-		made    func(*world) api.Operation
+		made    func(*lcmtest.World) api.Operation
 		problem string
 		says    string
 	}{
-		"an END that is COMPLETED": {func(w *world) api.Operation { return w.operations()[0] }, api.ProblemConflict, "is over: it is COMPLETED"},
-		"one that was cancelled": {func(w *world) api.Operation {
-			op := w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
-			w.cancelled(op)
+		"an END that is COMPLETED": {func(w *lcmtest.World) api.Operation { return w.Operations()[0] }, api.ProblemConflict, "is over: it is COMPLETED"},
+		"one that was cancelled": {func(w *lcmtest.World) api.Operation {
+			op := w.Post(lcmtest.Heal(api.PhaseEnd, lcmtest.HealedTopology(lcmtest.UUID(1, 2)), lcmtest.StorageServer))
+			w.MustCancel(op)
 			return op
 		}, api.ProblemConflict, "is over: it is FAILED"},
-		"a START that awaits no END": {func(w *world) api.Operation { return w.post(scaleInStart()) }, api.ProblemConflict, "is over: it is COMPLETED"},
-		"a START whose END has come": {func(w *world) api.Operation { return w.ended(w.post(shrunkStart())) }, api.ProblemConflict, "is over: it is COMPLETED"},
+		"a START that awaits no END": {func(w *lcmtest.World) api.Operation { return w.Post(scaleInStart()) }, api.ProblemConflict, "is over: it is COMPLETED"},
+		"a START whose END has come": {func(w *lcmtest.World) api.Operation { return ended(w, w.Post(lcmtest.ShrinkingStart())) }, api.ProblemConflict, "is over: it is COMPLETED"},
 		"a TERMINATE":                {terminated, api.ProblemConflict, "TERMINATE cannot be cancelled"},
-		"a TERMINATE START that awaits its END": {func(w *world) api.Operation {
-			r := request(api.Terminate, api.PhaseStart)
-			r.Topology = healed(uuid(1, 2))
-			return w.post(r)
+		"a TERMINATE START that awaits its END": {func(w *lcmtest.World) api.Operation {
+			r := lcmtest.Request(api.Terminate, api.PhaseStart)
+			r.Topology = lcmtest.HealedTopology(lcmtest.UUID(1, 2))
+			return w.Post(r)
 		}, api.ProblemConflict, "TERMINATE cannot be cancelled"},
-		"one that never was": {func(*world) api.Operation { return api.Operation{Sequence: 70} }, api.ProblemNotFound, "has no operation 70"},
+		"one that never was": {func(*lcmtest.World) api.Operation { return api.Operation{Sequence: 70} }, api.ProblemNotFound, "has no operation 70"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := instantiated(t)
+			w := lcmtest.Instantiated(t)
 			op := c.made(w)
-			wrote := w.writes(func() {
-				_, err := w.cancel(op)
-				w.refused(err, c.problem, c.says)
+			wrote := w.Writes(func() {
+				_, err := w.Cancel(op)
+				w.WantRefused(err, c.problem, c.says)
 			})
 			if wrote {
 				t.Error("what was refused wrote to the store")
@@ -134,9 +114,9 @@ func TestWhatCannotBeCancelled(t *testing.T) {
 	}
 }
 
-// ended posts the END of the START of shrunkStart.
-func (w *world) ended(start api.Operation) api.Operation {
+// ended posts the END of a ShrinkingStart.
+func ended(w *lcmtest.World, start api.Operation) api.Operation {
 	w.Helper()
-	w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
+	w.Post(lcmtest.Heal(api.PhaseEnd, lcmtest.HealedTopology(lcmtest.UUID(1, 2)), lcmtest.StorageServer))
 	return start
 }

@@ -6,13 +6,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // What the first convergence of one instance costs for each of its servers, enrollment and
 // all: it should not grow with the number of servers.
 func BenchmarkFirstConvergence(b *testing.B) {
-	for name, spec := range map[string]func(*api.Topology) api.InstanceSpec{"": spec, "members of a cluster ": withMembers} {
+	for name, spec := range map[string]func(*api.Topology) api.InstanceSpec{"": lcmtest.Spec, "members of a cluster ": lcmtest.WithMembers} {
 		benchmarkFirstConvergence(b, name, spec)
 	}
 }
@@ -22,21 +23,21 @@ func benchmarkFirstConvergence(b *testing.B, name string, spec func(*api.Topolog
 		b.Run(name+fmt.Sprint(servers), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
-				w := newWorld(b)
-				topology := topologyOf(server(storageServer, "storage"), server(masterServer, "master"))
+				w := lcmtest.New(b)
+				topology := lcmtest.TopologyOf(lcmtest.Server(lcmtest.StorageServer, "storage"), lcmtest.Server(lcmtest.MasterServer, "master"))
 				for i := range servers - len(topology.Servers) {
-					topology.Servers = append(topology.Servers, server(uuid(3, i+1), "worker"))
+					topology.Servers = append(topology.Servers, lcmtest.Server(lcmtest.UUID(3, i+1), "worker"))
 				}
 				b.StartTimer()
 				before := cpuTime(b)
-				w.put(spec(topology))
-				w.upload(script, "#!/bin/sh\n")
-				op := w.post(request(api.Instantiate, api.PhaseEnd))
-				w.converge(masterServer)
+				w.Put(spec(topology))
+				w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+				op := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
+				w.Converge(lcmtest.MasterServer)
 				for _, s := range topology.Servers {
-					w.converge(s.ID)
+					w.Converge(s.ID)
 				}
-				if got := w.operation(op.ID); got.State != api.Completed {
+				if got := w.Operation(op.ID); got.State != api.Completed {
 					b.Fatalf("INSTANTIATE END is %+v, want COMPLETED", got)
 				}
 				b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(servers), "cpu-µs/server")

@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -13,7 +14,7 @@ import (
 func (h *history) drawStack(t *rapid.T) *api.Topology {
 	s := drawStack(t)
 	if s != nil && h.members && rapid.Bool().Draw(t, "a second worker") {
-		s.Servers = append(s.Servers, server(secondWorker, "worker"))
+		s.Servers = append(s.Servers, lcmtest.Server(lcmtest.SecondWorker, "worker"))
 	}
 	return s
 }
@@ -40,7 +41,7 @@ func (h *history) runCluster(config api.NodeConfig, status *api.NodeStatus) {
 // clusterAny instantiates a cluster and lets all its servers join, so that some can leave and
 // others stay.
 func (h *history) clusterAny(t *rapid.T) {
-	whole := topologyOf(pool[rapid.IntRange(0, 1).Draw(t, "storage server")], pool[2], pool[3], pool[4], server(secondWorker, "worker"))
+	whole := lcmtest.TopologyOf(pool[rapid.IntRange(0, 1).Draw(t, "storage server")], pool[2], pool[3], pool[4], lcmtest.Server(lcmtest.SecondWorker, "worker"))
 	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: whole, DeadlineSeconds: 3600})
 	for range 3 {
 		h.convergeAny(t)
@@ -49,9 +50,9 @@ func (h *history) clusterAny(t *rapid.T) {
 
 // leaveAny is a START that names servers of the stack in force.
 func (h *history) leaveAny(t *rapid.T) {
-	r := rapid.SampledFrom([]api.OperationRequest{heal(api.PhaseStart, nil), leave()}).Draw(t, "operation")
+	r := rapid.SampledFrom([]api.OperationRequest{lcmtest.Heal(api.PhaseStart, nil), lcmtest.ScaleInStart()}).Draw(t, "operation")
 	r.AspectID = ""
-	if top := h.instance().Topology; top != nil {
+	if top := h.Instance().Topology; top != nil {
 		for _, s := range top.Servers {
 			if s.Name != "storage" && rapid.IntRange(0, 2).Draw(t, s.ID) == 0 {
 				r.VnfcInstanceIds = append(r.VnfcInstanceIds, s.ID)
@@ -72,7 +73,7 @@ func (h *history) leaveAny(t *rapid.T) {
 
 // stickAny is a Pod that cannot be evicted from a Node, or can be again.
 func (h *history) stickAny(t *rapid.T) {
-	id := rapid.SampledFrom(append([]string{secondWorker}, pool[2].ID, pool[3].ID, pool[4].ID)).Draw(t, "server")
+	id := rapid.SampledFrom(append([]string{lcmtest.SecondWorker}, pool[2].ID, pool[3].ID, pool[4].ID)).Draw(t, "server")
 	h.stuck[id] = !h.stuck[id] && rapid.Bool().Draw(t, "stuck")
 }
 

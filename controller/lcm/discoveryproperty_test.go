@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -49,7 +50,7 @@ func (c *heat) Resolve(ctx context.Context, r stack.Request) (*api.Topology, err
 	case found == nil:
 		return nil, api.NewProblem(api.ProblemStackGone, "there is no stack")
 	}
-	found.StackID = stackOne
+	found.StackID = lcmtest.StackOne
 	return found, nil
 }
 
@@ -62,22 +63,22 @@ func (h *history) heatChanges(t *rapid.T) {
 		h.heat.now = nil
 		return
 	case 1:
-		h.heat.away = unreachable()
+		h.heat.away = lcmtest.Unreachable()
 		return
 	}
-	s := topologyOf()
+	s := lcmtest.TopologyOf()
 	for _, server := range pool {
 		if rapid.IntRange(0, 2).Draw(t, server.ID) == 0 {
 			continue
 		}
 		server.VolumeIds = nil
 		if chance := map[bool]int{true: 1, false: 5}[server.Name == "storage"]; rapid.IntRange(0, chance).Draw(t, "attached") == 0 {
-			server.VolumeIds = []string{volume}
+			server.VolumeIds = []string{lcmtest.Volume}
 		}
 		s.Servers = append(s.Servers, server)
 	}
 	if rapid.Bool().Draw(t, "one without a role") {
-		s.Servers = append(s.Servers, api.Server{ID: uuid(5, 1), Name: noRole})
+		s.Servers = append(s.Servers, api.Server{ID: lcmtest.UUID(5, 1), Name: noRole})
 	}
 	s.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{rapid.SampledFrom([]string{"10.10.0.9", "10.10.0.10"}).Draw(t, "vip")}}}
 	s.StackStatus = rapid.SampledFrom([]string{"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_FAILED", "DELETE_IN_PROGRESS"}).Draw(t, "status")
@@ -86,8 +87,8 @@ func (h *history) heatChanges(t *rapid.T) {
 
 // putStack is a PUT that names the stack and leaves its servers to Heat.
 func (h *history) putStack(t *rapid.T) {
-	s := stackSpec(stackOne)
-	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
+	s := lcmtest.StackSpec(lcmtest.StackOne)
+	s.AdditionalParams = lcmtest.VolumesParameters(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
 	err := h.tryPut(s)
 	if err == nil {
 		h.observed = time.Time{}
@@ -108,14 +109,14 @@ func (h *history) overtaken(t *rapid.T) {
 // discoverLate is a server that calls when it is to go, or all of it is.
 func (h *history) discoverLate(t *rapid.T) {
 	worker := pool[4]
-	r := scale(api.ScaleIn, api.PhaseStart, topologyOf(pool[0], pool[2]))
+	r := lcmtest.Scale(api.ScaleIn, api.PhaseStart, lcmtest.TopologyOf(pool[0], pool[2]))
 	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
 	if rapid.Bool().Draw(t, "terminated") {
-		r = request(api.Terminate, api.PhaseStart)
-		h.unless(h.tryPut(spec(topologyOf(pool[0], pool[2]))))
+		r = lcmtest.Request(api.Terminate, api.PhaseStart)
+		h.unless(h.tryPut(lcmtest.Spec(lcmtest.TopologyOf(pool[0], pool[2]))))
 	}
 	h.posted(t, r)
-	h.heat.now, h.heat.away = topologyOf(pool[0], pool[2], worker), nil
+	h.heat.now, h.heat.away = lcmtest.TopologyOf(pool[0], pool[2], worker), nil
 	h.Clock.Advance(time.Minute)
 	h.discover(t, worker.ID)
 }
@@ -123,7 +124,7 @@ func (h *history) discoverLate(t *rapid.T) {
 // discoverMeanwhile are servers that call while the storage server is about to go.
 func (h *history) discoverMeanwhile(t *rapid.T) {
 	h.healStorage(t)
-	h.heat.now, h.heat.away = topologyOf(h.instance().Topology.Servers...), nil
+	h.heat.now, h.heat.away = lcmtest.TopologyOf(h.Instance().Topology.Servers...), nil
 	for _, s := range pool {
 		if !slices.ContainsFunc(h.heat.now.Servers, func(o api.Server) bool { return o.ID == s.ID }) {
 			h.heat.now.Servers = append(h.heat.now.Servers, s)
@@ -140,20 +141,20 @@ func (h *history) discoverAny(t *rapid.T) {
 }
 
 func (h *history) discover(t *rapid.T, id string) {
-	h.must(h.LCM.Sweep(h.ctx))
+	h.Must(h.LCM.Sweep(h.Ctx))
 	if h.members { // a master that is added changes the documents of the others
 		h.after(t)
 	}
-	before, documents, version := h.instance(), h.documents(), h.desiredNow()
+	before, documents, version := h.Instance(), h.documents(), h.desiredNow()
 	asked := h.heat.asked
-	err := h.LCM.Discovery.Discover(h.ctx, instanceID, id)
+	err := h.LCM.Discovery.Discover(h.Ctx, lcmtest.InstanceID, id)
 	h.unless(err)
 	if n := h.heat.asked - asked; n > 1 || n == 1 && h.Clock.Now().Sub(h.observed) < 10*time.Second {
 		t.Fatalf("%d observations, and one was %v ago", n, h.Clock.Now().Sub(h.observed))
 	} else if n == 1 {
 		h.observed = h.Clock.Now()
 	}
-	after := h.instance()
+	after := h.Instance()
 	added := h.checkKept(t, before.Topology, after.Topology)
 	if len(added) == 0 {
 		if cmp.Diff(version, h.desiredNow()) != "" {
@@ -167,7 +168,7 @@ func (h *history) discover(t *rapid.T, id string) {
 	if now := h.desiredNow(); now.WithdrawPersistentVolumes != version.WithdrawPersistentVolumes || !slices.Equal(now.AdditionalParams, version.AdditionalParams) || now.StackID != version.StackID {
 		t.Fatalf("%+v became %+v", version, now)
 	}
-	if saysOne(after.Warnings, "", "nothing is planned") {
+	if lcmtest.HasFault(after.Warnings, "", "nothing is planned") {
 		t.Fatalf("the topology in force cannot be planned: %+v", after.Warnings)
 	}
 	for id, config := range h.documents() {
@@ -188,19 +189,19 @@ func (h *history) discover(t *rapid.T, id string) {
 // documents are those of the nodes in force.
 func (h *history) documents() map[string]api.NodeConfig {
 	all := map[string]api.NodeConfig{}
-	for _, id := range h.instance().Nodes {
-		config, _, err := h.LCM.Nodes.NodeConfig(h.ctx, id)
-		h.must(err)
+	for _, id := range h.Instance().Nodes {
+		config, _, err := h.LCM.Nodes.NodeConfig(h.Ctx, id)
+		h.Must(err)
 		all[id] = config
 	}
 	return all
 }
 
 func (h *history) desiredNow() (d store.Desired) {
-	h.must(h.Store.View(func(tx *store.Tx) error {
-		inst, _, err := tx.Instances().Get(instanceID)
-		h.must(err)
-		d, _, err = tx.Desired().Get(store.DesiredKey(instanceID, inst.DesiredVersion))
+	h.Must(h.Store.View(func(tx *store.Tx) error {
+		inst, _, err := tx.Instances().Get(lcmtest.InstanceID)
+		h.Must(err)
+		d, _, err = tx.Desired().Get(store.DesiredKey(lcmtest.InstanceID, inst.DesiredVersion))
 		return err
 	}))
 	return d
@@ -230,7 +231,7 @@ func (h *history) checkKept(t *rapid.T, before, after *api.Topology) []api.Serve
 
 // checkAdded wants a server that the stack has, with a role, and that is not to go.
 func (h *history) checkAdded(t *rapid.T, s api.Server) {
-	i := h.instance()
+	i := h.Instance()
 	asked, report := params.Parse(i.AdditionalParams, fault.Root)
 	if asked == nil { // its secrets are redacted
 		asked = report.Partial
@@ -245,9 +246,9 @@ func (h *history) checkAdded(t *rapid.T, s api.Server) {
 	case i.Unconfirmed:
 		t.Fatalf("%s was added to an instance that is not confirmed", s.ID)
 	}
-	for _, op := range h.world.operations() {
+	for _, op := range h.Operations() {
 		switch {
-		case op.Operation == api.Terminate && op.Phase == api.PhaseStart && op.State == api.Completed && h.Clock.Now().Before(op.Deadline) && op.ID == h.world.operations()[0].ID:
+		case op.Operation == api.Terminate && op.Phase == api.PhaseStart && op.State == api.Completed && h.Clock.Now().Before(op.Deadline) && op.ID == h.Operations()[0].ID:
 			t.Fatalf("%s was added while operation %s is in force", s.ID, op.ID)
 		case op.Phase == api.PhaseEnd && (op.Error == nil || op.Error.Type != api.ProblemStackFailed):
 			return

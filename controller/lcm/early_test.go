@@ -6,315 +6,243 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-var grace = time.Duration(config.Default().FailureGraceSeconds) * time.Second
-
-// fails is a report in which the condition has failed for this reason, so that the agent
-// waits for somebody to act.
-func (w *world) fails(nodeID, condition string, reason api.Reason, message string) {
-	w.Helper()
-	s := w.lacks(nodeID, condition, reason, message)
-	s.LastFailedGeneration, s.LastFailedCondition = s.ObservedGeneration, condition
-	w.report(nodeID, s)
-}
-
-// waits is a report in which the agent tries again what has failed for this reason.
-func (w *world) waits(nodeID, condition string, reason api.Reason) {
-	w.Helper()
-	w.report(nodeID, w.lacks(nodeID, condition, reason, "it is tried again"))
-}
-
-func (w *world) lacks(nodeID, condition string, reason api.Reason, message string) api.NodeStatus {
-	w.Helper()
-	s := w.status(nodeID)
-	c := s.Condition(condition)
-	c.Status, c.Reason, c.Message = api.ConditionFalse, reason, message
-	s.Condition(api.ConditionReady).Status = api.ConditionFalse
-	if condition == api.ConditionVolumesMounted { // what lies on the volume is not served
-		served := s.Condition(api.ConditionExportsServed)
-		served.Status, served.Reason = api.ConditionFalse, api.ReasonNotMounted
-	}
-	s.AppliedGeneration, s.AppliedDigest = 0, ""
-	return s
-}
-
-// passes lets time pass, and the controller notice what is over.
-func (w *world) passes(d time.Duration) {
-	w.Helper()
-	w.Clock.Advance(d)
-	w.must(w.LCM.Sweep(w.ctx))
-}
-
-// state is that of the operation now, with the type of its problem.
-func (w *world) state(op api.Operation) string {
-	w.Helper()
-	op = w.operation(op.ID)
-	if op.Error == nil {
-		return string(op.State)
-	}
-	return string(op.State) + " " + strings.TrimPrefix(op.Error.Type, api.ProblemPrefix)
-}
-
-func (w *world) wants(op api.Operation, want, when string) {
-	w.Helper()
-	if got := w.state(op); got != want {
-		w.Fatalf("%s the operation is %s, want %s: %+v", when, got, want, w.operation(op.ID))
-	}
-}
-
-const (
-	processing    = "PROCESSING"
-	completed     = "COMPLETED"
-	targetsFailed = "FAILED targets-failed"
-)
-
-// foreignDisk is an INSTANTIATE END all of whose servers are ready but the storage server, whose
-// disk holds data of others.
-func foreignDisk(t tester, s api.InstanceSpec) (*world, api.Operation) {
-	t.Helper()
-	w := newWorld(t)
-	w.put(s)
-	w.upload(script, "#!/bin/sh\n")
-	w.upload(manifestFile, manifestOf("pv1"))
-	op := w.post(request(api.Instantiate, api.PhaseEnd))
-	w.converge(masterServer, workerServer)
-	w.must(w.enroll(storageServer))
-	w.fails(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
-	return w, op
-}
-
 func TestAnEndWhoseTargetsHaveFailedFinallyFailsAfterTheGrace(t *testing.T) {
-	w, op := foreignDisk(t, spec(full()))
-	w.passes(grace - time.Second)
-	w.wants(op, processing, "a second before the grace is over")
-	w.passes(time.Second)
-	w.wants(op, targetsFailed, "after the grace")
-	failed := w.operation(op.ID)
-	w.refused(failed.Error, api.ProblemTargetsFailed, "storage ("+storageServer+"): ForeignData, VolumesMounted: found xfs", "3m0s", "post the operation again")
-	if i := slices.IndexFunc(failed.Targets, func(target api.OperationTarget) bool { return target.Final }); i != 0 || failed.Targets[0].NodeID != storageServer {
+	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
+	w.Wait(lcmtest.Grace - time.Second)
+	w.WantOutcome(op, lcmtest.Processing, "a second before the grace is over")
+	w.Wait(time.Second)
+	w.WantOutcome(op, lcmtest.TargetsFailed, "after the grace")
+	failed := w.Operation(op.ID)
+	w.WantRefused(failed.Error, api.ProblemTargetsFailed, "storage ("+lcmtest.StorageServer+"): ForeignData, VolumesMounted: found xfs", "3m0s", "post the operation again")
+	if i := slices.IndexFunc(failed.Targets, func(target api.OperationTarget) bool { return target.Final }); i != 0 || failed.Targets[0].NodeID != lcmtest.StorageServer {
 		t.Errorf("the targets are %+v, want the storage server first, and it alone final", failed.Targets)
 	}
 
 	// A retry waits for what failed, and completes once it is mended.
-	retry := w.post(request(api.Instantiate, api.PhaseEnd))
-	w.wants(retry, processing, "posted again")
-	w.converge(storageServer)
-	w.wants(retry, completed, "once the disk is mended")
+	retry := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
+	w.WantOutcome(retry, lcmtest.Processing, "posted again")
+	w.Converge(lcmtest.StorageServer)
+	w.WantOutcome(retry, lcmtest.Completed, "once the disk is mended")
 }
 
 // While nothing changes, nothing is written: neither for what nodes repeat, nor for the time
 // that passes, nor when the instance is planned again for another reason.
 func TestAnEndThatIsStuckWritesNothing(t *testing.T) {
-	w, op := foreignDisk(t, spec(full()))
-	w.passes(time.Second)
+	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
+	w.Wait(time.Second)
 	for range 3 {
-		if w.writes(func() {
-			w.fails(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
-			w.passes(time.Second)
-			w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID))
+		if w.Writes(func() {
+			w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
+			w.Wait(time.Second)
+			w.Must(w.LCM.Reconciler.Reconcile(w.Ctx, lcmtest.InstanceID))
 		}) {
 			t.Error("the same report, a second or a plan without a change was written")
 		}
 	}
-	w.wants(op, processing, "meanwhile")
+	w.WantOutcome(op, lcmtest.Processing, "meanwhile")
 }
 
 // What waiting may mend, by the agent's own word or by the reason, ends at the deadline.
 func TestAnEndThatWaitingMayCompleteLastsUntilItsDeadline(t *testing.T) {
-	for name, c := range map[string]func(*world){
-		"a size that differs": func(w *world) {
-			w.fails(storageServer, api.ConditionVolumesMounted, api.ReasonSizeMismatch, "2 GiB")
+	for name, c := range map[string]func(*lcmtest.World){
+		"a size that differs": func(w *lcmtest.World) {
+			w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonSizeMismatch, "2 GiB")
 		},
-		"a volume on two servers": func(w *world) {
-			w.fails(storageServer, api.ConditionVolumesMounted, api.ReasonMultiAttached, "detach it")
+		"a volume on two servers": func(w *lcmtest.World) {
+			w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonMultiAttached, "detach it")
 		},
-		"what the agent tries again": func(w *world) { w.waits(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData) },
-		"another node is converging": func(w *world) { w.waits(workerServer, api.ConditionNFSClientInstalled, api.ReasonPackageManagerBusy) },
-		"another node is a new machine": func(w *world) {
-			w.must(w.Enrollment.Reenroll(w.ctx, workerServer))
-			w.must(w.enroll(workerServer))
+		"what the agent tries again": func(w *lcmtest.World) {
+			w.ReportRetried(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData)
 		},
-		"a new document": func(w *world) {
-			s := spec(full())
-			s.AdditionalParams = parameters("10.20.0.0/24")
-			w.put(s)
+		"another node is converging": func(w *lcmtest.World) {
+			w.ReportRetried(lcmtest.WorkerServer, api.ConditionNFSClientInstalled, api.ReasonPackageManagerBusy)
 		},
-		"a report about the document before": func(w *world) {
-			old := w.lacks(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
+		"another node is a new machine": func(w *lcmtest.World) {
+			w.Must(w.Enrollment.Reenroll(w.Ctx, lcmtest.WorkerServer))
+			w.Must(w.Enroll(lcmtest.WorkerServer))
+		},
+		"a new document": func(w *lcmtest.World) {
+			s := lcmtest.Spec(lcmtest.FullTopology())
+			s.AdditionalParams = lcmtest.Parameters("10.20.0.0/24")
+			w.Put(s)
+		},
+		"a report about the document before": func(w *lcmtest.World) {
+			old := w.Lacking(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
 			old.LastFailedCondition, old.LastFailedGeneration = api.ConditionVolumesMounted, old.ObservedGeneration-1
-			w.report(storageServer, old)
+			w.Report(lcmtest.StorageServer, old)
 		},
-		"a condition of the document before": func(w *world) {
-			old := w.lacks(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
+		"a condition of the document before": func(w *lcmtest.World) {
+			old := w.Lacking(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
 			old.LastFailedCondition, old.LastFailedGeneration = api.ConditionVolumesMounted, old.ObservedGeneration
 			old.Condition(api.ConditionVolumesMounted).ObservedGeneration--
-			w.report(storageServer, old)
+			w.Report(lcmtest.StorageServer, old)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, op := foreignDisk(t, spec(full()))
-			w.passes(grace / 2)
+			w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
+			w.Wait(lcmtest.Grace / 2)
 			c(w)
 			for w.Clock.Now().Before(op.Deadline.Add(-time.Minute)) {
-				w.passes(time.Minute)
-				w.wants(op, processing, "before its deadline")
+				w.Wait(time.Minute)
+				w.WantOutcome(op, lcmtest.Processing, "before its deadline")
 			}
-			w.passes(time.Minute)
-			w.wants(op, "FAILED deadline-exceeded", "at its deadline")
+			w.Wait(time.Minute)
+			w.WantOutcome(op, "FAILED deadline-exceeded", "at its deadline")
 		})
 	}
 }
 
 func TestAChangeBeginsTheGraceAnew(t *testing.T) {
-	w, op := foreignDisk(t, spec(full()))
-	w.passes(grace - time.Second)
-	w.fails(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found ext4")
-	w.passes(grace - time.Second)
-	w.wants(op, processing, "a second before the grace since the change is over")
-	w.waits(storageServer, api.ConditionVolumesMounted, api.ReasonUnreadable)
-	w.passes(grace)
-	w.wants(op, processing, "while the agent tries again")
-	w.fails(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found ext4")
-	w.passes(grace - time.Second)
-	w.wants(op, processing, "a second before the grace is over")
-	w.passes(time.Second)
-	w.wants(op, targetsFailed, "after the grace")
+	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
+	w.Wait(lcmtest.Grace - time.Second)
+	w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found ext4")
+	w.Wait(lcmtest.Grace - time.Second)
+	w.WantOutcome(op, lcmtest.Processing, "a second before the grace since the change is over")
+	w.ReportRetried(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonUnreadable)
+	w.Wait(lcmtest.Grace)
+	w.WantOutcome(op, lcmtest.Processing, "while the agent tries again")
+	w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found ext4")
+	w.Wait(lcmtest.Grace - time.Second)
+	w.WantOutcome(op, lcmtest.Processing, "a second before the grace is over")
+	w.Wait(time.Second)
+	w.WantOutcome(op, lcmtest.TargetsFailed, "after the grace")
 }
 
 // The time is in the record. Only what nodes have mended while the controller was down has
 // the time to arrive.
 func TestTheGraceSurvivesARestart(t *testing.T) {
-	w, op := foreignDisk(t, spec(full()))
-	w.passes(grace - 2*api.LongestRetry)
-	w.restart()
-	w.passes(2*api.LongestRetry - time.Second)
-	w.wants(op, processing, "a second before the grace is over")
-	w.passes(time.Second)
-	w.wants(op, targetsFailed, "after the grace")
+	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
+	w.Wait(lcmtest.Grace - 2*api.LongestRetry)
+	w.Restart()
+	w.Wait(2*api.LongestRetry - time.Second)
+	w.WantOutcome(op, lcmtest.Processing, "a second before the grace is over")
+	w.Wait(time.Second)
+	w.WantOutcome(op, lcmtest.TargetsFailed, "after the grace")
 
-	w, op = foreignDisk(t, spec(full()))
+	w, op = lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
 	w.Clock.Advance(op.Deadline.Sub(w.Clock.Now()) / 2) // it is down
-	w.restart()
-	w.passes(api.LongestRetry - time.Second)
-	w.wants(op, processing, "before nodes had the time to report")
-	w.converge(storageServer)
-	w.wants(op, completed, "once the node reports that it is mended")
+	w.Restart()
+	w.Wait(api.LongestRetry - time.Second)
+	w.WantOutcome(op, lcmtest.Processing, "before nodes had the time to report")
+	w.Converge(lcmtest.StorageServer)
+	w.WantOutcome(op, lcmtest.Completed, "once the node reports that it is mended")
 }
 
 // A setting that is changed counts from the next start on, also for an END in progress.
 func TestTheGraceIsASetting(t *testing.T) {
-	w, op := foreignDisk(t, spec(full()))
+	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
 	w.Config.FailureGraceSeconds = 600
-	w.restart()
-	w.passes(599 * time.Second)
-	w.wants(op, processing, "a second before the longer grace is over")
-	w.passes(time.Second)
-	w.wants(op, targetsFailed, "after it")
+	w.Restart()
+	w.Wait(599 * time.Second)
+	w.WantOutcome(op, lcmtest.Processing, "a second before the longer grace is over")
+	w.Wait(time.Second)
+	w.WantOutcome(op, lcmtest.TargetsFailed, "after it")
 }
 
 // A master that lacks nothing but what the storage server is to serve fails with it, and
 // the cause is named first, wherever the nodes stand in the list.
 func TestANodeThatWaitsOnlyForAFailedOneDoesNotKeepTheEndWaiting(t *testing.T) {
-	w := newWorld(t)
-	last := uuid(8, 1) // the storage server, which comes after the master in every list
-	w.put(withVolumes(topologyOf(server(last, "storage"), server(masterServer, "master"), server(workerServer, "worker"))))
-	w.upload(script, "#!/bin/sh\n")
-	w.upload(manifestFile, manifestOf("pv1"))
-	op := w.post(request(api.Instantiate, api.PhaseEnd))
-	w.converge(masterServer, workerServer)
-	w.must(w.enroll(last))
-	w.fails(last, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
-	master := targetOf(w.operation(op.ID), masterServer)
+	w := lcmtest.New(t)
+	last := lcmtest.UUID(8, 1) // the storage server, which comes after the master in every list
+	w.Put(lcmtest.WithVolumes(lcmtest.TopologyOf(lcmtest.Server(last, "storage"), lcmtest.Server(lcmtest.MasterServer, "master"), lcmtest.Server(lcmtest.WorkerServer, "worker"))))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	w.Upload(lcmtest.ManifestFile, lcmtest.ManifestOf("pv1"))
+	op := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
+	w.Converge(lcmtest.MasterServer, lcmtest.WorkerServer)
+	w.Must(w.Enroll(last))
+	w.ReportFailed(last, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
+	master := targetOf(w.Operation(op.ID), lcmtest.MasterServer)
 	if master.Reason != api.ReasonWaitingForExports || master.WaitsFor != last || master.Final {
 		t.Fatalf("the master is %+v, want one that waits for the storage server", master)
 	}
-	w.passes(grace)
-	w.wants(op, targetsFailed, "after the grace")
-	inOrder(t, w.operation(op.ID), "ForeignData", "WaitingForExports")
-	want := []string{last, workerServer, masterServer}
-	if got := reconcile.TargetIDs(w.operation(op.ID).Targets); !slices.Equal(got, want) {
+	w.Wait(lcmtest.Grace)
+	w.WantOutcome(op, lcmtest.TargetsFailed, "after the grace")
+	inOrder(t, w.Operation(op.ID), "ForeignData", "WaitingForExports")
+	want := []string{last, lcmtest.WorkerServer, lcmtest.MasterServer}
+	if got := reconcile.TargetIDs(w.Operation(op.ID).Targets); !slices.Equal(got, want) {
 		t.Errorf("the targets are %v, want the storage server first and the master, which only waits, last: %v", got, want)
 	}
 }
 
 // A master that is not there yet has failed by itself, whatever it would wait for then.
 func TestWaitingForExportsHidesNoCause(t *testing.T) {
-	w := newWorld(t)
-	w.put(withVolumes(full()))
-	w.upload(script, "#!/bin/sh\n")
-	w.upload(manifestFile, manifestOf("pv1"))
-	r := request(api.Instantiate, api.PhaseEnd)
+	w := lcmtest.New(t)
+	w.Put(lcmtest.WithVolumes(lcmtest.FullTopology()))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	w.Upload(lcmtest.ManifestFile, lcmtest.ManifestOf("pv1"))
+	r := lcmtest.Request(api.Instantiate, api.PhaseEnd)
 	r.DeadlineSeconds = 3600
-	op := w.post(r)
-	if got := targetOf(w.operation(op.ID), masterServer); got.Reason != api.ReasonNotEnrolled {
+	op := w.Post(r)
+	if got := targetOf(w.Operation(op.ID), lcmtest.MasterServer); got.Reason != api.ReasonNotEnrolled {
 		t.Errorf("a master that has not enrolled is %+v", got)
 	}
-	w.converge(masterServer, workerServer)
-	if got := targetOf(w.operation(op.ID), masterServer); got.Reason != api.ReasonWaitingForExports {
+	w.Converge(lcmtest.MasterServer, lcmtest.WorkerServer)
+	if got := targetOf(w.Operation(op.ID), lcmtest.MasterServer); got.Reason != api.ReasonWaitingForExports {
 		t.Errorf("a master that lacks nothing else is %+v", got)
 	}
-	w.passes(time.Hour)
-	w.wants(op, "FAILED deadline-exceeded", "while the storage server has not enrolled")
-	inOrder(t, w.operation(op.ID), "storage ("+storageServer+"): NotEnrolled", "WaitingForExports")
+	w.Wait(time.Hour)
+	w.WantOutcome(op, "FAILED deadline-exceeded", "while the storage server has not enrolled")
+	inOrder(t, w.Operation(op.ID), "storage ("+lcmtest.StorageServer+"): NotEnrolled", "WaitingForExports")
 
-	again := w.post(r)
-	w.must(w.enroll(storageServer))
-	w.waits(masterServer, api.ConditionNFSClientInstalled, api.ReasonPackageManagerBusy)
-	w.fails(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
-	w.passes(grace)
-	w.wants(again, processing, "while the master lacks something of its own")
-	w.report(masterServer, w.status(masterServer))
-	w.passes(grace)
-	w.wants(again, targetsFailed, "once it only waits")
+	again := w.Post(r)
+	w.Must(w.Enroll(lcmtest.StorageServer))
+	w.ReportRetried(lcmtest.MasterServer, api.ConditionNFSClientInstalled, api.ReasonPackageManagerBusy)
+	w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
+	w.Wait(lcmtest.Grace)
+	w.WantOutcome(again, lcmtest.Processing, "while the master lacks something of its own")
+	w.Report(lcmtest.MasterServer, w.Status(lcmtest.MasterServer))
+	w.Wait(lcmtest.Grace)
+	w.WantOutcome(again, lcmtest.TargetsFailed, "once it only waits")
 }
 
 // The node that has failed need not be a target: an operation on the master alone waits for
 // it as well.
 func TestTheCauseMayBeNoTarget(t *testing.T) {
-	w := newWorld(t)
-	two := topologyOf(append(full().Servers, server(uuid(2, 2), "master"))...)
-	w.put(withVolumes(two))
-	w.upload(script, "#!/bin/sh\n")
-	w.upload(manifestFile, manifestOf("pv1"))
-	whole := w.post(request(api.Instantiate, api.PhaseEnd))
-	w.converge(storageServer, masterServer, uuid(2, 2), workerServer)
-	w.converge(masterServer)
-	w.wants(whole, completed, "with all nodes ready")
-	changed := withVolumes(two)
-	changed.AdditionalParams = withManifest("10.20.0.0/24")
-	w.put(changed)
-	op := w.post(heal(api.PhaseEnd, two, masterServer))
-	if want := []string{masterServer}; !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
+	w := lcmtest.New(t)
+	two := lcmtest.TopologyOf(append(lcmtest.FullTopology().Servers, lcmtest.Server(lcmtest.UUID(2, 2), "master"))...)
+	w.Put(lcmtest.WithVolumes(two))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	w.Upload(lcmtest.ManifestFile, lcmtest.ManifestOf("pv1"))
+	whole := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
+	w.Converge(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.UUID(2, 2), lcmtest.WorkerServer)
+	w.Converge(lcmtest.MasterServer)
+	w.WantOutcome(whole, lcmtest.Completed, "with all nodes ready")
+	changed := lcmtest.WithVolumes(two)
+	changed.AdditionalParams = lcmtest.VolumesParameters("10.20.0.0/24")
+	w.Put(changed)
+	op := w.Post(lcmtest.Heal(api.PhaseEnd, two, lcmtest.MasterServer))
+	if want := []string{lcmtest.MasterServer}; !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
 		t.Fatalf("the targets are %+v, want the master alone", op.Targets)
 	}
-	w.report(masterServer, w.status(masterServer))
-	w.passes(grace)
-	w.wants(op, processing, "while the storage server has not failed")
-	w.fails(storageServer, api.ConditionExportsServed, api.ReasonExportRefused, "a symbolic link")
-	w.passes(grace - time.Second)
-	w.wants(op, processing, "a second before the grace is over")
-	w.passes(time.Second)
-	w.wants(op, targetsFailed, "after it")
-	inOrder(t, w.operation(op.ID), "storage ("+storageServer+"): ExportRefused", "WaitingForExports")
+	w.Report(lcmtest.MasterServer, w.Status(lcmtest.MasterServer))
+	w.Wait(lcmtest.Grace)
+	w.WantOutcome(op, lcmtest.Processing, "while the storage server has not failed")
+	w.ReportFailed(lcmtest.StorageServer, api.ConditionExportsServed, api.ReasonExportRefused, "a symbolic link")
+	w.Wait(lcmtest.Grace - time.Second)
+	w.WantOutcome(op, lcmtest.Processing, "a second before the grace is over")
+	w.Wait(time.Second)
+	w.WantOutcome(op, lcmtest.TargetsFailed, "after it")
+	inOrder(t, w.Operation(op.ID), "storage ("+lcmtest.StorageServer+"): ExportRefused", "WaitingForExports")
 }
 
 // Whatever waits for no report has failed finally too: nothing observes the stack again.
 func TestAnUnresolvedConnectionPointIsFinal(t *testing.T) {
-	w := newWorld(t)
-	s := withVolumes(full())
+	w := lcmtest.New(t)
+	s := lcmtest.WithVolumes(lcmtest.FullTopology())
 	s.AdditionalParams = []byte(strings.Replace(string(s.AdditionalParams), `"nfs_server_cp": "storage_server_CP"`, `"nfs_server_cp": "nfs_CP"`, 1))
-	w.put(s)
-	w.upload(script, "#!/bin/sh\n")
-	w.upload(manifestFile, manifestOf("pv1"))
-	op := w.post(request(api.Instantiate, api.PhaseEnd))
-	w.converge(storageServer, masterServer, workerServer)
-	w.passes(grace)
-	w.wants(op, targetsFailed, "after the grace")
-	inOrder(t, w.operation(op.ID), "ConnectionPointUnresolved", `nfs_server_cp "nfs_CP"`)
+	w.Put(s)
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	w.Upload(lcmtest.ManifestFile, lcmtest.ManifestOf("pv1"))
+	op := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
+	w.Converge(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer)
+	w.Wait(lcmtest.Grace)
+	w.WantOutcome(op, lcmtest.TargetsFailed, "after the grace")
+	inOrder(t, w.Operation(op.ID), "ConnectionPointUnresolved", `nfs_server_cp "nfs_CP"`)
 }
 
 func targetOf(op api.Operation, id string) api.OperationTarget {

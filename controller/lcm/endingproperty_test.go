@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -20,7 +21,7 @@ type content struct {
 }
 
 func (h *history) content() content {
-	i := h.instance()
+	i := h.Instance()
 	if i.Topology != nil { // Heat's status is an observation, and no desire
 		bare := *i.Topology
 		bare.StackStatus, bare.StackStatusReason = "", ""
@@ -51,7 +52,7 @@ func (h *history) open() int64 {
 }
 
 func (h *history) record() (i store.Instance) {
-	h.must(h.Store.View(func(tx *store.Tx) (err error) { i, _, err = tx.Instances().Get(instanceID); return err }))
+	h.Must(h.Store.View(func(tx *store.Tx) (err error) { i, _, err = tx.Instances().Get(lcmtest.InstanceID); return err }))
 	return i
 }
 
@@ -68,9 +69,9 @@ func (h *history) takenBack() content {
 // tryPut is a PUT that may be refused.
 func (h *history) tryPut(s api.InstanceSpec) error {
 	if h.members {
-		s = asMembers(s)
+		s = lcmtest.AsMembers(s)
 	}
-	i, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, s)
+	i, _, err := h.LCM.Instances.PutInstance(h.Ctx, lcmtest.InstanceID, s)
 	if err == nil {
 		h.parameters, h.terminated = string(i.AdditionalParams), false
 	}
@@ -79,7 +80,7 @@ func (h *history) tryPut(s api.InstanceSpec) error {
 
 // terminatedAfter says whether a TERMINATE is newer than the operation.
 func (h *history) terminatedAfter(op api.Operation) bool {
-	return slices.ContainsFunc(h.world.operations(), func(o api.Operation) bool {
+	return slices.ContainsFunc(h.Operations(), func(o api.Operation) bool {
 		return o.Operation == api.Terminate && o.Sequence > op.Sequence
 	})
 }
@@ -96,9 +97,9 @@ func (h *history) repeatAny(t *rapid.T) {
 // nothing, an END only stops waiting, and a START is taken back.
 func (h *history) cancelAny(t *rapid.T) {
 	sequence, was, taken := h.record().LastSequence-rapid.Int64Range(0, 2).Draw(t, "operation"), h.content(), h.takenBack()
-	op, ok := h.operations[api.OperationID(instanceID, sequence)]
+	op, ok := h.operations[api.OperationID(lcmtest.InstanceID, sequence)]
 	isOpen := ok && sequence == h.open()
-	cancelled, err := h.cancel(api.Operation{Sequence: sequence})
+	cancelled, err := h.Cancel(api.Operation{Sequence: sequence})
 	want := was
 	switch {
 	case !isOpen || op.Operation == api.Terminate:
@@ -111,10 +112,10 @@ func (h *history) cancelAny(t *rapid.T) {
 	case op.Phase == api.PhaseStart:
 		want = taken
 	}
-	h.must(err)
+	h.Must(err)
 	h.observed = time.Time{}
-	h.refused(cancelled.Error, api.ProblemCancelled, operator)
-	if cancelled.State != api.Failed || cancelled.CancelledBy != operator || h.open() != 0 {
+	h.WantRefused(cancelled.Error, api.ProblemCancelled, lcmtest.Operator)
+	if cancelled.State != api.Failed || cancelled.CancelledBy != lcmtest.Operator || h.open() != 0 {
 		t.Fatalf("after it was cancelled the operation is %+v, and operation %d is open", cancelled, h.open())
 	}
 	h.checkContent(t, want)
@@ -131,14 +132,14 @@ func (h *history) checkContent(t *rapid.T, want content) {
 
 // checkDesired wants the parameters of the last PUT, and nothing of what was terminated.
 func (h *history) checkDesired(t *rapid.T) {
-	i := h.instance()
+	i := h.Instance()
 	if string(i.AdditionalParams) != h.parameters {
 		t.Fatalf("the parameters %s are lost, and %s are in force", h.parameters, i.AdditionalParams)
 	}
 	if h.terminated && (i.State != api.NotInstantiated || i.Topology != nil || len(i.Nodes) > 0) {
 		t.Fatalf("nothing came after TERMINATE, and the instance is %s with %+v and the nodes %v", i.State, i.Topology, i.Nodes)
 	}
-	for _, op := range h.world.operations() {
+	for _, op := range h.Operations() {
 		if op.Error != nil && op.Error.Type == api.ProblemSuperseded && !h.terminatedAfter(op) {
 			t.Fatalf("operation %+v was superseded, and no TERMINATE came after it", op)
 		}
@@ -148,7 +149,7 @@ func (h *history) checkDesired(t *rapid.T) {
 // checkDeadlines wants no operation in progress, and no START that awaits its END, past its
 // deadline.
 func (h *history) checkDeadlines(t *rapid.T) {
-	for _, op := range h.world.operations() {
+	for _, op := range h.Operations() {
 		if (op.State == api.Processing || op.Sequence == h.open()) && !h.Clock.Now().Before(op.Deadline) {
 			t.Fatalf("it is %v, and operation %+v is not over", h.Clock.Now(), op)
 		}

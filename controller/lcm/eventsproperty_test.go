@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/controller/event"
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -30,7 +31,7 @@ type toldNode struct {
 
 func (h *history) beginEvents() {
 	list, err := h.Events.List(event.Query{Limit: 1})
-	h.must(err)
+	h.Must(err)
 	h.byEvents = &told{since: list.Sequence, operations: map[string]string{}, permits: map[string]string{}, nodes: map[string]*toldNode{}}
 }
 
@@ -38,7 +39,7 @@ func (h *history) beginEvents() {
 // that is missing, comes twice, or in another order, does not fit the one before or the records.
 func (h *history) checkEvents(t *rapid.T) {
 	list, err := h.Events.List(event.Query{Since: &h.byEvents.since, Limit: 10_000})
-	h.must(err)
+	h.Must(err)
 	for _, e := range list.Items {
 		if e.Sequence <= h.byEvents.since {
 			t.Fatalf("an event comes behind %d: %+v", h.byEvents.since, e)
@@ -48,7 +49,7 @@ func (h *history) checkEvents(t *rapid.T) {
 			t.Fatalf("%s, and it says: %+v", wrong, e)
 		}
 	}
-	h.must(h.Store.View(func(tx *store.Tx) error {
+	h.Must(h.Store.View(func(tx *store.Tx) error {
 		h.compare(t, tx)
 		return nil
 	}))
@@ -152,27 +153,27 @@ func (n *toldNode) condition(e api.Event) string {
 
 // compare holds what the events say against the records.
 func (h *history) compare(t *rapid.T, tx *store.Tx) {
-	instance, _, err := tx.Instances().Get(instanceID)
-	h.must(err)
+	instance, _, err := tx.Instances().Get(lcmtest.InstanceID)
+	h.Must(err)
 	if version := strconv.FormatInt(instance.DesiredVersion, 10); h.byEvents.version != version {
 		t.Fatalf("version %s is in force, by the events %s", version, h.byEvents.version)
 	}
 	operations, err := tx.Operations().All()
-	h.must(err)
+	h.Must(err)
 	for _, o := range operations {
 		if h.byEvents.operations[o.ID] != string(o.State) {
 			t.Fatalf("operation %s is %s, by the events %q", o.ID, o.State, h.byEvents.operations[o.ID])
 		}
 	}
 	volumes, err := tx.Volumes().All()
-	h.must(err)
+	h.Must(err)
 	for _, v := range volumes {
 		if state := h.byEvents.permits[v.ID]; state != string(v.Permit.State) && (state != "" || v.Permit.State != api.PermitNone) {
 			t.Fatalf("the permit of volume %s is %s, by the events %q", v.ID, v.Permit.State, state)
 		}
 	}
 	nodes, err := tx.Nodes().All()
-	h.must(err)
+	h.Must(err)
 	for _, n := range nodes {
 		is := toldNode{Expected: n.Expected, Live: n.Identity.Live(), MayReenroll: n.MayReenroll, Generation: n.Generation, Conditions: map[string]string{}}
 		if n.Status != nil {

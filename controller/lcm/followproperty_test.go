@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/controller/etcd"
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
@@ -52,12 +53,12 @@ func (w wait) over() bool {
 
 // keys are all that a client could wait for.
 func (f *follower) keys(h *history) []string {
-	keys := []string{notify.Instances, notify.Operations, notify.Nodes, notify.Events, instanceID, volume}
+	keys := []string{notify.Instances, notify.Operations, notify.Nodes, notify.Events, lcmtest.InstanceID, lcmtest.Volume}
 	for _, s := range pool {
 		keys = append(keys, s.ID)
 	}
-	for _, op := range h.world.operations() {
-		keys = append(keys, op.ID, fmt.Sprintf("%s/%d", instanceID, op.Sequence+1))
+	for _, op := range h.Operations() {
+		keys = append(keys, op.ID, fmt.Sprintf("%s/%d", lcmtest.InstanceID, op.Sequence+1))
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
@@ -74,8 +75,8 @@ func (f *follower) begin(h *history) {
 
 // catchUp waits until all that the writer has committed was told here.
 func (f *follower) catchUp(h *history) {
-	last, err := h.Tokens.Create(h.ctx, api.TokenRequest{Name: "last", Scope: api.ScopeViewer})
-	h.must(err)
+	last, err := h.Tokens.Create(h.Ctx, api.TokenRequest{Name: "last", Scope: api.ScopeViewer})
+	h.Must(err)
 	for found := false; !found; {
 		changed, stop := f.hub.Watch(last.Token.ID)
 		err := f.View(func(t *store.Tx) (err error) {
@@ -114,7 +115,7 @@ func (f *follower) compare(t *rapid.T, h *history, count *wakes) {
 			count.extra++
 		case writer && key == notify.Nodes && ofNodes == 0:
 			count.memory++ // the presence of a node
-		case writer && commits == 0 && (key == notify.Instances || key == instanceID):
+		case writer && commits == 0 && (key == notify.Instances || key == lcmtest.InstanceID):
 			count.memory++ // an observation of a stack
 		case writer:
 			t.Fatalf("%d commits have woken %q at the writer, and not here", commits, key)
@@ -156,8 +157,8 @@ func TestAFollowerWakesWhomTheWriterWakes(t *testing.T) {
 			}
 			return &store.Shared{Term: term, History: history("writer"), Name: "etcd"}
 		})
-		h.keeps(tx.Kept)
-		h.committed = func() string {
+		h.Keep(tx.Kept)
+		h.SharedCommit = func() string {
 			_, revision := term.Position()
 			return fmt.Sprint(revision)
 		}

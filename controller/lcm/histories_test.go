@@ -37,6 +37,7 @@ import (
 	diff "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
@@ -204,7 +205,7 @@ func (r *recording) make(t *rapid.T) {
 	r.history = newHistory(t, dir, false)
 	if r.less != (tx.Retention{}) {
 		r.forgotten = map[string]bool{}
-		r.keeps(r.less)
+		r.Keep(r.less)
 	}
 	r.event, r.named, r.counted, r.forms = []string{"begin"}, map[string]bool{}, map[string]int{}, map[string]string{}
 	events := r.events()
@@ -291,12 +292,12 @@ func (r *recording) watch() {
 	for _, stop := range r.stop {
 		stop()
 	}
-	keys := []string{notify.Instances, notify.Nodes, notify.Operations, instanceID, volume, uuid(5, 1)}
+	keys := []string{notify.Instances, notify.Nodes, notify.Operations, lcmtest.InstanceID, lcmtest.Volume, lcmtest.UUID(5, 1)}
 	for _, s := range pool {
 		keys = append(keys, s.ID)
 	}
 	for i := range 100 { // more than a history has
-		keys = append(keys, api.OperationID(instanceID, int64(i+1)))
+		keys = append(keys, api.OperationID(lcmtest.InstanceID, int64(i+1)))
 	}
 	r.watched, r.stop = map[string]<-chan struct{}{}, nil
 	for _, key := range keys {
@@ -321,16 +322,16 @@ func (r *recording) woken() (keys []string) {
 // parts is everything that there is, by name.
 func (r *recording) parts() map[string]string {
 	all := map[string]any{"epoch": r.Store.Epoch()}
-	r.must(r.Store.View(func(tx *store.Tx) error {
+	r.Must(r.Store.View(func(tx *store.Tx) error {
 		r.collect(all, tx)
 		return nil
 	}))
-	shown, err := r.LCM.Nodes.ListNodes(r.ctx, instanceID, true)
-	r.must(err)
+	shown, err := r.LCM.Nodes.ListNodes(r.Ctx, lcmtest.InstanceID, true)
+	r.Must(err)
 	for _, n := range shown {
 		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeenAt}
-		config, digest, err := r.LCM.Nodes.NodeConfig(r.ctx, n.ID)
-		r.must(err)
+		config, digest, err := r.LCM.Nodes.NodeConfig(r.Ctx, n.ID)
+		r.Must(err)
 		all["document "+n.ID+" "+digest] = config
 	}
 	texts := make(map[string]string, len(all))
@@ -381,13 +382,13 @@ func (r *recording) collect(all map[string]any, tx *store.Tx) {
 
 func every[T any](r *recording, c store.Collection[T]) []T {
 	list, err := c.All()
-	r.must(err)
+	r.Must(err)
 	return list
 }
 
 func (r *recording) opened(s store.Sealed) json.RawMessage {
 	text, err := r.Store.Unseal(s)
-	r.must(err)
+	r.Must(err)
 	if text == nil {
 		return json.RawMessage("null")
 	}
@@ -407,16 +408,16 @@ func (r *recording) name(kind, value string) {
 // canonical is the JSON form, a member a line, in the order of their names.
 func (r *recording) canonical(part any) string {
 	text, err := json.Marshal(part)
-	r.must(err)
+	r.Must(err)
 	if form, known := r.forms[string(text)]; known {
 		return form
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var plain any
-	r.must(decoder.Decode(&plain))
+	r.Must(decoder.Decode(&plain))
 	form, err := json.MarshalIndent(plain, "", " ")
-	r.must(err)
+	r.Must(err)
 	r.forms[string(text)] = string(form)
 	return string(form)
 }

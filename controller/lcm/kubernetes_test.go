@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -50,7 +51,8 @@ func (c kubernetes) bound() (list []api.BoundPersistentVolume) {
 	return list
 }
 
-func isOurs(v *persistentVolume) bool  { return v.ours }
+func isOurs(v *persistentVolume) bool { return v.ours }
+
 func isBound(v *persistentVolume) bool { return v.bound }
 
 // objects are the manifests of a section: the server of each by its name.
@@ -125,20 +127,20 @@ func (c kubernetes) withdraw(s *api.PersistentVolumesSection) (status api.Condit
 // poll lets the machine of a node, if it is accepted, take its document and make the
 // cluster what that says. It reports nothing yet.
 func (h *history) poll(t *rapid.T, id string) bool {
-	n := h.node(id)
+	n := h.Node(id)
 	if n.Unconfirmed || n.State != api.NodeEnrolled && n.State != api.NodeLost {
 		return false
 	}
 	h.LCM.Nodes.Seen(id)
-	config, digest, err := h.LCM.Nodes.NodeConfig(h.ctx, id)
-	h.must(err)
+	config, digest, err := h.LCM.Nodes.NodeConfig(h.Ctx, id)
+	h.Must(err)
 	m := h.machines[id]
 	if m == nil {
 		m = &machine{}
 		h.machines[id] = m
 	}
 	m.doc, m.digest = config, digest
-	status := h.status(id)
+	status := h.Status(id)
 	if s := config.PersistentVolumes; s != nil {
 		c := status.Condition(api.ConditionPersistentVolumesRegistered)
 		h.act(t, s, c)
@@ -173,24 +175,17 @@ func (h *history) act(t *rapid.T, s *api.PersistentVolumesSection, c *api.Condit
 // storageAddresses are the addresses of the storage server in force, and of the one that
 // the START in progress removes.
 func (h *history) storageAddresses() (list []string) {
-	for _, op := range h.world.operations() {
+	for _, op := range h.Operations() {
 		if s, ok := h.healed[op.Sequence]; ok && op.State == api.Processing {
-			list = append(list, addressesOf(s)...)
+			list = append(list, lcmtest.AddressesOf(s)...)
 		}
 	}
-	if top := h.instance().Topology; top != nil {
+	if top := h.Instance().Topology; top != nil {
 		for _, s := range top.Servers {
 			if s.Name == "storage" {
-				list = append(list, addressesOf(s)...)
+				list = append(list, lcmtest.AddressesOf(s)...)
 			}
 		}
-	}
-	return list
-}
-
-func addressesOf(s api.Server) (list []string) {
-	for _, p := range s.ConnectionPoints {
-		list = append(append(list, p.Addresses...), p.FloatingAddresses...)
 	}
 	return list
 }
@@ -231,7 +226,7 @@ func (h *history) claimAny(t *rapid.T) {
 		return
 	}
 	server := rapid.SampledFrom(pool[:2]).Draw(t, "server")
-	h.cluster[name] = &persistentVolume{server: rapid.SampledFrom(addressesOf(server)).Draw(t, "address"), bound: rapid.Bool().Draw(t, "used")}
+	h.cluster[name] = &persistentVolume{server: rapid.SampledFrom(lcmtest.AddressesOf(server)).Draw(t, "address"), bound: rapid.Bool().Draw(t, "used")}
 }
 
 // tick is a while in which some are heard of and others fall silent.
@@ -244,7 +239,7 @@ func (h *history) tick(t *rapid.T) {
 				h.LCM.Nodes.Seen(n.ID)
 			}
 		}
-		h.must(h.LCM.Sweep(h.ctx))
+		h.Must(h.LCM.Sweep(h.Ctx))
 	}
 }
 
@@ -276,8 +271,8 @@ func (h *history) held() held {
 // registers is what the documents register.
 func (h *history) registers() map[string]string {
 	for _, n := range h.nodes() {
-		config, _, err := h.LCM.Nodes.NodeConfig(h.ctx, n.ID)
-		h.must(err)
+		config, _, err := h.LCM.Nodes.NodeConfig(h.Ctx, n.ID)
+		h.Must(err)
 		if s := config.PersistentVolumes; s != nil && s.State == api.PersistentVolumesPresent {
 			return objects(s)
 		}
@@ -288,7 +283,7 @@ func (h *history) registers() map[string]string {
 // checkHeld: a PUT that was taken points no volume elsewhere that a master which stays has
 // reported as bound.
 func (h *history) checkHeld(t *rapid.T, before held) {
-	now, nodes := h.registers(), h.instance().Nodes
+	now, nodes := h.registers(), h.Instance().Nodes
 	for _, b := range before.bound {
 		if server, ok := now[b.Name]; ok && slices.Contains(nodes, b.node) && before.now[b.Name] == b.Server && server != b.Server {
 			t.Fatalf("a PUT pointed PersistentVolume %s to %s; it is bound and was at %s", b.Name, server, b.Server)

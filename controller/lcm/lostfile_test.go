@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -15,24 +16,24 @@ import (
 // A file whose content no replica has is missing again: an operation does not start, and the
 // file is there once it is uploaded again.
 func TestALostFileIsMissing(t *testing.T) {
-	w := registry(t)
-	before := w.document(registryServer)
+	w := lcmtest.Registry(t)
+	before := w.Document(lcmtest.RegistryServer)
 	w.Blobs.Peers = &replica.Files{Others: func() []string { return nil }, Log: slog.New(slog.DiscardHandler)}
 	lost := before.Registry.Image.File.Sha256
-	w.must(os.Remove(filepath.Join(w.Config.DataDirectory, "blobs", lost[:2], lost)))
-	w.must(w.Files.FindLost(w.ctx))
-	if i := w.instance(); !slices.Equal(i.MissingFiles, []string{image}) || len(i.Files) != 0 {
+	w.Must(os.Remove(filepath.Join(w.Config.DataDirectory, "blobs", lost[:2], lost)))
+	w.Must(w.Files.FindLost(w.Ctx))
+	if i := w.Instance(); !slices.Equal(i.MissingFiles, []string{lcmtest.ImageFile}) || len(i.Files) != 0 {
 		t.Errorf("missing %v, files %+v", i.MissingFiles, i.Files)
 	}
-	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseStart, nil, registryServer))
+	_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Heal(api.PhaseStart, nil, lcmtest.RegistryServer))
 	var problem *api.Problem
 	if !errors.As(err, &problem) || problem.Type != api.ProblemFilesMissing {
 		t.Errorf("a START: %v", err)
 	}
-	w.restart() // which validates what is left
+	w.Restart() // which validates what is left
 	w.Blobs.Peers = &replica.Files{Others: func() []string { return nil }, Log: slog.New(slog.DiscardHandler)}
-	w.upload(image, w.savedImage("second"))
-	if i := w.instance(); len(i.MissingFiles) != 0 || len(i.Files) != 1 {
+	w.Upload(lcmtest.ImageFile, w.SavedImage("second"))
+	if i := w.Instance(); len(i.MissingFiles) != 0 || len(i.Files) != 1 {
 		t.Errorf("missing %v, files %+v", i.MissingFiles, i.Files)
 	}
 }

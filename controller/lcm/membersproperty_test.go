@@ -1,21 +1,14 @@
 package lcm_test
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
-
-// asMembers asks for cluster_members besides.
-func asMembers(s api.InstanceSpec) api.InstanceSpec {
-	s.AdditionalParams = json.RawMessage(strings.Replace(string(s.AdditionalParams), `"script_path"`, `"cluster_members": {}, "script_path"`, 1))
-	return s
-}
 
 // makers are the masters whose machines have read that they are to make the cluster, each with
 // the time of its enrollment: another machine has read nothing.
@@ -26,8 +19,8 @@ type makers map[string]time.Time
 func (h *history) checkMakers(t *rapid.T) {
 	told := map[string]bool{}
 	for _, n := range h.nodes() {
-		config := h.config(n.ID)
-		present := slices.Contains(h.instance().Nodes, n.ID) && (n.State == api.NodeEnrolled || n.State == api.NodeLost)
+		config := h.Document(n.ID)
+		present := slices.Contains(h.Instance().Nodes, n.ID) && (n.State == api.NodeEnrolled || n.State == api.NodeLost)
 		if !present || !n.EnrolledAt.Equal(h.makers[n.ID]) {
 			delete(h.makers, n.ID)
 		}
@@ -43,7 +36,7 @@ func (h *history) checkMakers(t *rapid.T) {
 	for id, is := range told {
 		if is { // it may poll at any moment
 			h.made++
-			h.makers[id] = *h.node(id).EnrolledAt
+			h.makers[id] = *h.Node(id).EnrolledAt
 		}
 	}
 }
@@ -54,7 +47,7 @@ func (h *history) tellOfTheCluster(t *rapid.T) {
 		if n.Role == api.RoleMaster && h.machines[n.ID] != nil && h.poll(t, n.ID) {
 			said := h.machines[n.ID].said
 			s := said[len(said)-1]
-			s.Cluster = facts()
+			s.Cluster = lcmtest.ClusterFacts()
 			h.tell(n.ID, s)
 		}
 	}
@@ -62,7 +55,7 @@ func (h *history) tellOfTheCluster(t *rapid.T) {
 
 // joinsNothing is the report of a master that has joined no cluster.
 func (h *history) joinsNothing(t *rapid.T, id string) {
-	if !slices.Contains(h.instance().Nodes, id) || !h.poll(t, id) {
+	if !slices.Contains(h.Instance().Nodes, id) || !h.poll(t, id) {
 		return
 	}
 	said := h.machines[id].said
@@ -79,7 +72,7 @@ func (h *history) joinsNothing(t *rapid.T, id string) {
 // mastersCome is a stack of two masters whose machines come one after another, and do not join
 // yet. Any of them may fall silent in between.
 func (h *history) mastersCome(t *rapid.T) {
-	err := h.tryPut(withVolumes(topologyOf(pool[0], pool[2], pool[3], pool[4])))
+	err := h.tryPut(lcmtest.WithVolumes(lcmtest.TopologyOf(pool[0], pool[2], pool[3], pool[4])))
 	if h.unless(err); err == nil {
 		h.observed = time.Time{}
 	}
@@ -92,8 +85,8 @@ func (h *history) mastersCome(t *rapid.T) {
 			h.after(t)
 		}
 		for range rapid.SampledFrom([]int{0, 4}).Draw(t, "cadences of silence") {
-			h.Clock.Advance(cadence)
-			h.must(h.LCM.Sweep(h.ctx))
+			h.Clock.Advance(lcmtest.Cadence)
+			h.Must(h.LCM.Sweep(h.Ctx))
 		}
 		h.after(t)
 	}

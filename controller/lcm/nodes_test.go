@@ -5,22 +5,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // A node that no topology names is listed for a day after its identity was revoked, so that
 // an operator sees what has become of it; then on request.
 func TestANodeThatHasLeftIsListedForADay(t *testing.T) {
-	w := instantiated(t)
-	w.put(spec(grown())) // the second worker never enrolls
-	w.must(w.Enrollment.Revoke(w.ctx, masterServer, "by hand"))
-	end := scale(api.ScaleIn, api.PhaseEnd, topologyOf(server(storageServer, "storage"), server(masterServer, "master")))
+	w := lcmtest.Instantiated(t)
+	w.Put(lcmtest.Spec(lcmtest.GrownTopology())) // the second worker never enrolls
+	w.Must(w.Enrollment.Revoke(w.Ctx, lcmtest.MasterServer, "by hand"))
+	end := lcmtest.Scale(api.ScaleIn, api.PhaseEnd, lcmtest.TopologyOf(lcmtest.Server(lcmtest.StorageServer, "storage"), lcmtest.Server(lcmtest.MasterServer, "master")))
 	end.Partial = true
-	w.post(end)
+	w.Post(end)
 
 	listed := func(instance string, all bool) (ids []string) {
-		nodes, err := w.LCM.Nodes.ListNodes(w.ctx, instance, all)
-		w.must(err)
+		nodes, err := w.LCM.Nodes.ListNodes(w.Ctx, instance, all)
+		w.Must(err)
 		for _, n := range nodes {
 			ids = append(ids, n.ID)
 		}
@@ -28,18 +29,18 @@ func TestANodeThatHasLeftIsListedForADay(t *testing.T) {
 		return ids
 	}
 	ordered := func(ids ...string) []string { slices.Sort(ids); return ids }
-	everyOne, inTopology := ordered(storageServer, masterServer, workerServer, secondWorker), ordered(storageServer, masterServer)
+	everyOne, inTopology := ordered(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer, lcmtest.SecondWorker), ordered(lcmtest.StorageServer, lcmtest.MasterServer)
 	for _, c := range []struct {
 		passes time.Duration
 		want   []string
 	}{
-		{0, ordered(storageServer, masterServer, workerServer)},
-		{24*time.Hour - time.Nanosecond, ordered(storageServer, masterServer, workerServer)},
+		{0, ordered(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer)},
+		{24*time.Hour - time.Nanosecond, ordered(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer)},
 		{time.Nanosecond, inTopology},
 		{365 * 24 * time.Hour, inTopology},
 	} {
 		w.Clock.Advance(c.passes)
-		for _, instance := range []string{instanceID, ""} {
+		for _, instance := range []string{lcmtest.InstanceID, ""} {
 			if got := listed(instance, false); !slices.Equal(got, c.want) {
 				t.Errorf("%s later the nodes of %q are %v, want %v", c.passes, instance, got, c.want)
 			}
@@ -48,11 +49,11 @@ func TestANodeThatHasLeftIsListedForADay(t *testing.T) {
 			}
 		}
 	}
-	if n := w.node(workerServer); n.State != api.NodeRevoked {
+	if n := w.Node(lcmtest.WorkerServer); n.State != api.NodeRevoked {
 		t.Errorf("the worker that left is %s, want Revoked", n.State)
 	}
-	w.put(spec(full())) // which names it again
-	if got := listed(instanceID, false); !slices.Contains(got, workerServer) {
+	w.Put(lcmtest.Spec(lcmtest.FullTopology())) // which names it again
+	if got := listed(lcmtest.InstanceID, false); !slices.Contains(got, lcmtest.WorkerServer) {
 		t.Errorf("the worker is in the topology again, and the nodes are %v", got)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -14,275 +15,261 @@ import (
 
 // An operation that waits for nothing starts and finishes in one transaction: two lines.
 func TestALogReaderSeesOperationsStartAndFinish(t *testing.T) {
-	w := newWorld(t)
+	w := lcmtest.New(t)
 	var log strings.Builder
 	w.LCM.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
-	w.put(spec(nil))
-	w.upload(script, "#!/bin/sh\n")
-	w.post(request(api.Instantiate, api.PhaseStart))
+	w.Put(lcmtest.Spec(nil))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	w.Post(lcmtest.Request(api.Instantiate, api.PhaseStart))
 	for event, state := range map[string]api.OperationState{api.EventOperationStarted: api.Processing, api.EventOperationFinished: api.Completed} {
-		if n := strings.Count(log.String(), "event="+event+" instance="+instanceID); n != 1 || !strings.Contains(log.String(), "state="+string(state)) {
+		if n := strings.Count(log.String(), "event="+event+" instance="+lcmtest.InstanceID); n != 1 || !strings.Contains(log.String(), "state="+string(state)) {
 			t.Errorf("%s %d times, state %s: %s", event, n, state, log.String())
 		}
 	}
 }
 
 func TestInstantiateEndsWhenEveryTargetHasAppliedItsDocument(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(nil))
-	w.upload(script, "#!/bin/sh\n")
-	start := w.post(request(api.Instantiate, api.PhaseStart))
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(nil))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	start := w.Post(lcmtest.Request(api.Instantiate, api.PhaseStart))
 	if start.State != api.Completed || start.Phase != api.PhaseStart {
 		t.Errorf("INSTANTIATE START is %+v, want COMPLETED", start)
 	}
-	end := api.OperationRequest{Operation: api.Instantiate, Topology: full(), StackID: stackOne}
-	op := w.post(end)
+	end := api.OperationRequest{Operation: api.Instantiate, Topology: lcmtest.FullTopology(), StackID: lcmtest.StackOne}
+	op := w.Post(end)
 	if op.State != api.Processing || op.Phase != api.PhaseEnd || len(op.Targets) != 3 || op.Targets[0].Reason != api.ReasonNotEnrolled {
 		t.Fatalf("INSTANTIATE END is %+v, want PROCESSING with three targets that have not enrolled", op)
 	}
 	changed, stop := w.Hub.Watch(op.ID)
 	defer stop()
-	w.converge(masterServer, workerServer)
-	w.must(w.enroll(storageServer))
+	w.Converge(lcmtest.MasterServer, lcmtest.WorkerServer)
+	w.Must(w.Enroll(lcmtest.StorageServer))
 
-	old := w.status(storageServer)
+	old := w.Status(lcmtest.StorageServer)
 	old.AppliedDigest = "of an older document"
-	w.report(storageServer, old)
-	if op = w.operation(op.ID); op.State != api.Processing || op.Targets[0].Ready || !op.Targets[1].Ready {
+	w.Report(lcmtest.StorageServer, old)
+	if op = w.Operation(op.ID); op.State != api.Processing || op.Targets[0].Ready || !op.Targets[1].Ready {
 		t.Errorf("with a stale digest the operation is %+v", op)
 	}
-	otherLife := w.status(storageServer)
+	otherLife := w.Status(lcmtest.StorageServer)
 	otherLife.Epoch--
-	w.report(storageServer, otherLife)
-	if op = w.operation(op.ID); op.State != api.Processing || op.Targets[0].Reason != api.ReasonNotReported {
+	w.Report(lcmtest.StorageServer, otherLife)
+	if op = w.Operation(op.ID); op.State != api.Processing || op.Targets[0].Reason != api.ReasonNotReported {
 		t.Errorf("with a status of another epoch the operation is %+v", op)
 	}
-	notMounted := w.status(storageServer)
+	notMounted := w.Status(lcmtest.StorageServer)
 	notMounted.AppliedDigest, notMounted.Conditions[0].Status = "", api.ConditionFalse
 	*notMounted.Condition(api.ConditionVolumesMounted) = api.Condition{Type: api.ConditionVolumesMounted, Status: api.ConditionFalse,
 		Reason: api.ReasonForeignData, Message: "ext4 of another owner"}
-	w.report(storageServer, notMounted)
-	if op = w.operation(op.ID); op.Targets[0].Reason != api.ReasonForeignData || !strings.Contains(op.Targets[0].Message, "ext4 of another owner") {
+	w.Report(lcmtest.StorageServer, notMounted)
+	if op = w.Operation(op.ID); op.Targets[0].Reason != api.ReasonForeignData || !strings.Contains(op.Targets[0].Message, "ext4 of another owner") {
 		t.Errorf("the target waits for %+v, want the condition's own words", op.Targets[0])
 	}
-	if got := w.instance().State; got != api.NotInstantiated {
+	if got := w.Instance().State; got != api.NotInstantiated {
 		t.Errorf("the instance is %s before the END has completed", got)
 	}
-	w.converge(storageServer)
-	if op = w.operation(op.ID); op.State != api.Completed || op.FinishedAt == nil || !op.Targets[0].Ready {
+	w.Converge(lcmtest.StorageServer)
+	if op = w.Operation(op.ID); op.State != api.Completed || op.FinishedAt == nil || !op.Targets[0].Ready {
 		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", op)
 	}
-	if !woken(changed) {
+	if !lcmtest.Woken(changed) {
 		t.Error("who waits for the operation was not woken")
 	}
-	if got := w.instance(); got.State != api.Instantiated || got.StackID != stackOne {
+	if got := w.Instance(); got.State != api.Instantiated || got.StackID != lcmtest.StackOne {
 		t.Errorf("the instance is %s of stack %q, want INSTANTIATED of stack-1", got.State, got.StackID)
 	}
 }
 
-func (w *world) instance() api.Instance {
-	w.Helper()
-	i, err := w.LCM.Instances.GetInstance(w.ctx, instanceID)
-	w.must(err)
-	return i
-}
-
 func TestWithheldSectionsHoldTheOperationUp(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(nil))
-	w.upload(script, "#!/bin/sh\n")
-	unattached := full()
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(nil))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	unattached := lcmtest.FullTopology()
 	unattached.Volumes, unattached.StackStatus = nil, "" // a complete one would fail at once
 	unattached.Servers[0].VolumeIds = nil
-	r := request(api.Instantiate, api.PhaseEnd)
+	r := lcmtest.Request(api.Instantiate, api.PhaseEnd)
 	r.Topology = unattached
-	op := w.post(r)
-	w.converge(storageServer, masterServer, workerServer)
-	op = w.operation(op.ID)
+	op := w.Post(r)
+	w.Converge(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer)
+	op = w.Operation(op.ID)
 	if op.State != api.Processing || len(op.Withheld) != 1 || op.Targets[0].Reason != api.ReasonVolumeUnresolved {
 		t.Fatalf("the operation is %+v, want PROCESSING while storage is withheld", op)
 	}
-	w.put(spec(full())) // the topology that was wrong is given once more
-	if op = w.operation(op.ID); op.State != api.Processing {
+	w.Put(lcmtest.Spec(lcmtest.FullTopology())) // the topology that was wrong is given once more
+	if op = w.Operation(op.ID); op.State != api.Processing {
 		t.Errorf("the operation is %s before the new document is applied", op.State)
 	}
-	w.converge(storageServer)
-	if op = w.operation(op.ID); op.State != api.Completed {
+	w.Converge(lcmtest.StorageServer)
+	if op = w.Operation(op.ID); op.State != api.Completed {
 		t.Errorf("the operation is %+v, want COMPLETED", op)
 	}
 }
 
 func TestTheDeadlineNamesWhatEachTargetWaitsFor(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(full()))
-	w.upload(script, "#!/bin/sh\n")
-	r := request(api.Instantiate, api.PhaseEnd)
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	r := lcmtest.Request(api.Instantiate, api.PhaseEnd)
 	r.DeadlineSeconds = 600
-	op := w.post(r)
-	w.converge(masterServer, storageServer)
+	op := w.Post(r)
+	w.Converge(lcmtest.MasterServer, lcmtest.StorageServer)
 	w.Clock.Advance(599 * time.Second)
-	w.must(w.LCM.Sweep(w.ctx))
-	if got := w.operation(op.ID); got.State != api.Processing {
+	w.Must(w.LCM.Sweep(w.Ctx))
+	if got := w.Operation(op.ID); got.State != api.Processing {
 		t.Fatalf("the operation is %s a second before its deadline", got.State)
 	}
 	w.Clock.Advance(time.Second)
-	w.must(w.LCM.Sweep(w.ctx))
-	failed := w.operation(op.ID)
+	w.Must(w.LCM.Sweep(w.Ctx))
+	failed := w.Operation(op.ID)
 	if failed.State != api.Failed {
 		t.Fatalf("the operation is %+v after its deadline", failed)
 	}
-	w.refused(failed.Error, api.ProblemDeadline, "10m0s", "worker ("+workerServer+"): NotEnrolled")
-	if strings.Contains(failed.Error.Detail, masterServer) {
+	w.WantRefused(failed.Error, api.ProblemDeadline, "10m0s", "worker ("+lcmtest.WorkerServer+"): NotEnrolled")
+	if strings.Contains(failed.Error.Detail, lcmtest.MasterServer) {
 		t.Errorf("the error names a node that was ready: %s", failed.Error.Detail)
 	}
 
 	// A retry finds nothing new and nothing changed, and still waits for the worker.
-	retry := w.post(request(api.Instantiate, api.PhaseEnd))
+	retry := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
 	if retry.State != api.Processing {
 		t.Fatalf("the retry is %+v, want PROCESSING", retry)
 	}
-	w.converge(workerServer)
-	if got := w.operation(retry.ID); got.State != api.Completed {
+	w.Converge(lcmtest.WorkerServer)
+	if got := w.Operation(retry.ID); got.State != api.Completed {
 		t.Errorf("the retry is %+v, want COMPLETED", got)
 	}
-	if got := w.operation(op.ID); got.State != api.Failed {
+	if got := w.Operation(op.ID); got.State != api.Failed {
 		t.Errorf("the first attempt became %s", got.State)
 	}
 }
 
 func TestARetryOfAScaleOutWaitsForTheServersOfTheFirstAttempt(t *testing.T) {
-	w := instantiated(t)
-	grown := full()
-	second := uuid(3, 2)
-	grown.Servers = append(grown.Servers, server(second, "worker"))
-	op := w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
+	w := lcmtest.Instantiated(t)
+	grown := lcmtest.FullTopology()
+	second := lcmtest.UUID(3, 2)
+	grown.Servers = append(grown.Servers, lcmtest.Server(second, "worker"))
+	op := w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
 	if want := []string{second}; !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
 		t.Fatalf("targets %v, want the new worker alone", op.Targets)
 	}
 	w.Clock.Advance(31 * time.Minute)
-	w.must(w.LCM.Sweep(w.ctx))
+	w.Must(w.LCM.Sweep(w.Ctx))
 	for range 2 { // Tacker's retry sends no topology that is new any more
-		op = w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
+		op = w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
 		if want := []string{second}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
 			t.Fatalf("the retry is %+v, want PROCESSING for the new worker", op)
 		}
 		w.Clock.Advance(31 * time.Minute)
-		w.must(w.LCM.Sweep(w.ctx))
+		w.Must(w.LCM.Sweep(w.Ctx))
 	}
-	w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
-	w.converge(second)
-	if got := w.operations()[0]; got.State != api.Completed {
+	w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
+	w.Converge(second)
+	if got := w.Operations()[0]; got.State != api.Completed {
 		t.Errorf("the retry is %+v, want COMPLETED", got)
 	}
 	// The next operation does not wait for what is settled.
-	if op = w.post(scale(api.ScaleOut, api.PhaseEnd, grown)); op.State != api.Completed || len(op.Targets) != 0 {
+	if op = w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown)); op.State != api.Completed || len(op.Targets) != 0 {
 		t.Errorf("an operation without new servers is %+v, want COMPLETED without targets", op)
 	}
 }
 
-func (w *world) operations() []api.Operation {
-	w.Helper()
-	list, err := w.LCM.Operations.ListOperations(w.ctx, instanceID)
-	w.must(err)
-	return list
-}
-
 func TestServersThatAPutBroughtAreNewToTheNextEnd(t *testing.T) {
-	w := instantiated(t)
-	grown := full()
-	second := uuid(3, 2)
-	grown.Servers = append(grown.Servers, server(second, "worker"))
-	w.put(spec(grown))
-	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
+	w := lcmtest.Instantiated(t)
+	grown := lcmtest.FullTopology()
+	second := lcmtest.UUID(3, 2)
+	grown.Servers = append(grown.Servers, lcmtest.Server(second, "worker"))
+	w.Put(lcmtest.Spec(grown))
+	op := w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, nil))
 	if want := []string{second}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
 		t.Errorf("the operation is %+v, want PROCESSING for the new worker", op)
 	}
 }
 
 func TestTheIdempotencyKey(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(full()))
-	w.upload(script, "#!/bin/sh\n")
-	r := request(api.Instantiate, api.PhaseEnd)
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	r := lcmtest.Request(api.Instantiate, api.PhaseEnd)
 	r.IdempotencyKey = "occurrence-1"
-	first := w.post(r)
-	if joined := w.post(r); joined.ID != first.ID {
+	first := w.Post(r)
+	if joined := w.Post(r); joined.ID != first.ID {
 		t.Errorf("the same key made operation %s while %s is in progress", joined.ID, first.ID)
 	}
 	w.Clock.Advance(time.Hour)
-	w.must(w.LCM.Sweep(w.ctx))
-	anew := w.post(r)
+	w.Must(w.LCM.Sweep(w.Ctx))
+	anew := w.Post(r)
 	if anew.ID == first.ID || anew.State != api.Processing {
 		t.Errorf("after a failure the key gives %+v, want a new attempt", anew)
 	}
-	w.converge(storageServer, masterServer, workerServer)
-	if done := w.post(r); done.ID != anew.ID || done.State != api.Completed {
+	w.Converge(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer)
+	if done := w.Post(r); done.ID != anew.ID || done.State != api.Completed {
 		t.Errorf("after a success the key gives %+v, want it", done)
 	}
-	other := request(api.Terminate, api.PhaseEnd)
+	other := lcmtest.Request(api.Terminate, api.PhaseEnd)
 	other.IdempotencyKey = r.IdempotencyKey
-	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, other)
-	w.refused(err, api.ProblemConflict, "occurrence-1", "(INSTANTIATE) of this instance")
-	if got := len(w.operations()); got != 2 {
+	_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, other)
+	w.WantRefused(err, api.ProblemConflict, "occurrence-1", "(INSTANTIATE) of this instance")
+	if got := len(w.Operations()); got != 2 {
 		t.Errorf("%d operations on record, want 2", got)
 	}
 }
 
 func TestOneOperationAtATime(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(full()))
-	w.upload(script, "#!/bin/sh\n")
-	op := w.post(request(api.Instantiate, api.PhaseEnd))
-	for _, r := range []api.OperationRequest{request(api.Instantiate, api.PhaseStart), request(api.Instantiate, api.PhaseEnd)} {
-		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE), since ")
-		w.offers(err, api.Action{Call: api.CallGetOperation, ID: op.ID}, api.Action{Call: api.CallCancelOperation, ID: op.ID})
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	op := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
+	for _, r := range []api.OperationRequest{lcmtest.Request(api.Instantiate, api.PhaseStart), lcmtest.Request(api.Instantiate, api.PhaseEnd)} {
+		_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, r)
+		w.WantRefused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE), since ")
+		w.WantActions(err, api.Action{Call: api.CallGetOperation, ID: op.ID}, api.Action{Call: api.CallCancelOperation, ID: op.ID})
 	}
 }
 
 func TestAFailedStackFailsTheEndWithHeatsReason(t *testing.T) {
-	w := instantiated(t)
-	version := w.instance().DesiredVersion
-	broken := topologyOf(server(masterServer, "master"))
+	w := lcmtest.Instantiated(t)
+	version := w.Instance().DesiredVersion
+	broken := lcmtest.TopologyOf(lcmtest.Server(lcmtest.MasterServer, "master"))
 	broken.StackStatus, broken.StackStatusReason = "UPDATE_FAILED", "resources.storage_server: No valid host was found"
-	op := w.post(heal(api.PhaseEnd, broken, storageServer))
+	op := w.Post(lcmtest.Heal(api.PhaseEnd, broken, lcmtest.StorageServer))
 	if op.State != api.Failed {
 		t.Fatalf("the operation is %+v, want FAILED", op)
 	}
-	w.refused(op.Error, api.ProblemStackFailed, "UPDATE_FAILED", "No valid host was found")
-	if got := w.instance(); got.DesiredVersion != version || len(got.Nodes) != 3 {
+	w.WantRefused(op.Error, api.ProblemStackFailed, "UPDATE_FAILED", "No valid host was found")
+	if got := w.Instance(); got.DesiredVersion != version || len(got.Nodes) != 3 {
 		t.Errorf("the topology of a failed stack is in force: version %d, nodes %v", got.DesiredVersion, got.Nodes)
 	}
-	if n := w.node(storageServer); n.State != api.NodeEnrolled {
+	if n := w.Node(lcmtest.StorageServer); n.State != api.NodeEnrolled {
 		t.Errorf("the storage server is %s", n.State)
 	}
 }
 
 // Heat has put back what was there before: nothing of what the END is about.
 func TestAStackThatWasRolledBackFailsTheEnd(t *testing.T) {
-	w, c := created(t)
-	c.status(stackOne, "ROLLBACK_COMPLETE", "Stack rollback completed successfully")
-	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
-	w.refused(op.Error, api.ProblemStackFailed, "ROLLBACK_COMPLETE")
-	c.status(stackOne, "ROLLBACK_IN_PROGRESS", "")
-	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
-	w.refused(err, api.ProblemStackInProgress)
+	w, c := lcmtest.Created(t)
+	c.SetStatus(lcmtest.StackOne, "ROLLBACK_COMPLETE", "Stack rollback completed successfully")
+	op := w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, nil))
+	w.WantRefused(op.Error, api.ProblemStackFailed, "ROLLBACK_COMPLETE")
+	c.SetStatus(lcmtest.StackOne, "ROLLBACK_IN_PROGRESS", "")
+	_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Scale(api.ScaleOut, api.PhaseEnd, nil))
+	w.WantRefused(err, api.ProblemStackInProgress)
 }
 
 // A quota, or a port that Neutron refuses, ends a stack before it has any server.
 func TestAStackThatFailedBeforeItHadServers(t *testing.T) {
-	for name, made := range map[string]*api.Topology{"without servers": topologyOf(), "with another stack's server": topologyOf(server(uuid(5, 1), "master"))} {
+	for name, made := range map[string]*api.Topology{"without servers": lcmtest.TopologyOf(), "with another stack's server": lcmtest.TopologyOf(lcmtest.Server(lcmtest.UUID(5, 1), "master"))} {
 		t.Run(name, func(t *testing.T) {
-			w, c := inCloud(t)
-			_, _, err := w.LCM.Instances.PutInstance(w.ctx, uuid(8, 8), spec(topologyOf(server(uuid(5, 1), "master"))))
-			w.must(err)
-			w.put(stackSpec(stackOne))
-			w.upload(script, "#!/bin/sh\n")
-			c.stacks[stackOne] = made
-			c.status(stackOne, "CREATE_FAILED", "Quota exceeded for resources: ['port']")
-			op := w.post(request(api.Instantiate, api.PhaseEnd))
-			w.refused(op.Error, api.ProblemStackFailed, "Quota exceeded")
-			if i := w.instance(); op.State != api.Failed || i.Topology != nil {
+			w, c := lcmtest.InCloud(t)
+			_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lcmtest.UUID(8, 8), lcmtest.Spec(lcmtest.TopologyOf(lcmtest.Server(lcmtest.UUID(5, 1), "master"))))
+			w.Must(err)
+			w.Put(lcmtest.StackSpec(lcmtest.StackOne))
+			w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+			c.Stacks[lcmtest.StackOne] = made
+			c.SetStatus(lcmtest.StackOne, "CREATE_FAILED", "Quota exceeded for resources: ['port']")
+			op := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
+			w.WantRefused(op.Error, api.ProblemStackFailed, "Quota exceeded")
+			if i := w.Instance(); op.State != api.Failed || i.Topology != nil {
 				t.Errorf("the operation is %+v, the topology %+v", op, i.Topology)
 			}
 		})
@@ -290,88 +277,88 @@ func TestAStackThatFailedBeforeItHadServers(t *testing.T) {
 }
 
 func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(full()))
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
 	for _, phase := range []api.OperationPhase{api.PhaseStart, api.PhaseEnd} {
-		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, phase))
-		w.refused(err, api.ProblemFilesMissing, "/additionalParams/k8s_cluster_installation_param/script_path", script+" is missing")
+		_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Request(api.Instantiate, phase))
+		w.WantRefused(err, api.ProblemFilesMissing, "/additionalParams/k8s_cluster_installation_param/script_path", lcmtest.ScriptFile+" is missing")
 	}
-	w.upload(script, "")
-	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
-	w.refused(err, api.ProblemFilesMissing, script+" is empty")
-	if i := w.instance(); len(i.MissingFiles) != 0 || len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
+	w.Upload(lcmtest.ScriptFile, "")
+	_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Request(api.Instantiate, api.PhaseStart))
+	w.WantRefused(err, api.ProblemFilesMissing, lcmtest.ScriptFile+" is empty")
+	if i := w.Instance(); len(i.MissingFiles) != 0 || len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
 		t.Errorf("missing %v, files %+v; want the file with its fault", i.MissingFiles, i.Files)
 	}
-	w.upload(script, "#!/bin/sh\n")
-	w.post(request(api.Instantiate, api.PhaseStart))
-	other := spec(nil)
-	other.AdditionalParams = []byte(strings.Replace(string(other.AdditionalParams), script, "Scripts/other.sh", 1))
-	w.put(other)
-	w.post(request(api.Instantiate, api.PhaseEnd)) // its START has completed
-	w.converge(storageServer, masterServer, workerServer)
-	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd)) // an END without START
-	w.refused(err, api.ProblemFilesMissing, "Scripts/other.sh")
-	w.post(request(api.Terminate, api.PhaseStart)) // needs no files
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	w.Post(lcmtest.Request(api.Instantiate, api.PhaseStart))
+	other := lcmtest.Spec(nil)
+	other.AdditionalParams = []byte(strings.Replace(string(other.AdditionalParams), lcmtest.ScriptFile, "Scripts/other.sh", 1))
+	w.Put(other)
+	w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd)) // its START has completed
+	w.Converge(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer)
+	_, err = w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Request(api.Instantiate, api.PhaseEnd)) // an END without START
+	w.WantRefused(err, api.ProblemFilesMissing, "Scripts/other.sh")
+	w.Post(lcmtest.Request(api.Terminate, api.PhaseStart)) // needs no files
 }
 
 func TestTwoManifestsMayNotRegisterOneVolume(t *testing.T) {
-	w := newWorld(t)
-	withPVs := spec(full())
+	w := lcmtest.New(t)
+	withPVs := lcmtest.Spec(lcmtest.FullTopology())
 	withPVs.AdditionalParams = []byte(strings.Replace(string(withPVs.AdditionalParams), `"storage_server": {`,
 		`"pv_registration_params": [{"pv_manifest_file_path": "pv1.yaml", "nfs_server_cp": "storage_server_CP"},
 		{"pv_manifest_file_path": "pv2.yaml", "nfs_server_cp": "storage_server_CP"}], "storage_server": {`, 1))
-	w.put(withPVs)
-	w.upload(script, "#!/bin/sh\n")
+	w.Put(withPVs)
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
 	const manifest = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv1}\n" +
 		"spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], nfs: {server: 0.0.0.0, path: /volume/nfs/pv1}}\n"
-	w.upload("pv1.yaml", manifest)
-	w.upload("pv2.yaml", manifest)
-	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
-	w.refused(err, api.ProblemFilesMissing, "/pv_registration_params/1/pv_manifest_file_path", `PersistentVolume "pv1"`)
-	w.upload("pv2.yaml", strings.Replace(manifest, "name: pv1", "name: pv2", 1))
-	w.post(request(api.Instantiate, api.PhaseStart))
+	w.Upload("pv1.yaml", manifest)
+	w.Upload("pv2.yaml", manifest)
+	_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Request(api.Instantiate, api.PhaseStart))
+	w.WantRefused(err, api.ProblemFilesMissing, "/pv_registration_params/1/pv_manifest_file_path", `PersistentVolume "pv1"`)
+	w.Upload("pv2.yaml", strings.Replace(manifest, "name: pv1", "name: pv2", 1))
+	w.Post(lcmtest.Request(api.Instantiate, api.PhaseStart))
 }
 
 func TestAFileMayComeBeforeItsInstance(t *testing.T) {
-	w := newWorld(t)
-	w.upload(script, "")
-	if i := w.put(spec(full())); len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
+	w := lcmtest.New(t)
+	w.Upload(lcmtest.ScriptFile, "")
+	if i := w.Put(lcmtest.Spec(lcmtest.FullTopology())); len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
 		t.Errorf("files %+v, want the one there is with its fault", i.Files)
 	}
 }
 
 func TestAFileWhoseCheckWasCutOffBlocksUntilItIsChecked(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(full()))
-	w.upload(script, "#!/bin/sh\n")
-	key := store.FileKey(instanceID, script)
-	w.must(w.Store.Update(func(tx *store.Tx) error {
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	key := store.FileKey(lcmtest.InstanceID, lcmtest.ScriptFile)
+	w.Must(w.Store.Update(func(tx *store.Tx) error {
 		f, _, err := tx.Files().Get(key)
-		w.must(err)
+		w.Must(err)
 		f.ValidatedFor = "" // what an upload leaves that dies before the check
 		return tx.Files().Put(key, f)
 	}))
-	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
-	w.refused(err, api.ProblemFilesMissing, "still being checked")
-	w.restart()
-	w.post(request(api.Instantiate, api.PhaseStart))
+	_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Request(api.Instantiate, api.PhaseStart))
+	w.WantRefused(err, api.ProblemFilesMissing, "still being checked")
+	w.Restart()
+	w.Post(lcmtest.Request(api.Instantiate, api.PhaseStart))
 }
 
 func TestOperationsAreListedNewestFirst(t *testing.T) {
-	w := instantiated(t)
+	w := lcmtest.Instantiated(t)
 	w.Clock.Advance(time.Minute)
-	w.post(request(api.Terminate, api.PhaseStart))
+	w.Post(lcmtest.Request(api.Terminate, api.PhaseStart))
 	var got []string
-	for _, op := range w.operations() {
+	for _, op := range w.Operations() {
 		got = append(got, string(op.Operation)+" "+string(op.Phase))
 	}
 	if want := []string{"TERMINATE START", "INSTANTIATE END"}; !slices.Equal(got, want) {
 		t.Errorf("operations %v, want %v", got, want)
 	}
 	for _, sequence := range []int64{0, 3, -1} {
-		_, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, sequence)
-		w.refused(err, api.ProblemNotFound)
+		_, err := w.LCM.Operations.GetOperation(w.Ctx, lcmtest.InstanceID, sequence)
+		w.WantRefused(err, api.ProblemNotFound)
 	}
-	_, err := w.LCM.Operations.ListOperations(w.ctx, uuid(7, 7))
-	w.refused(err, api.ProblemNotFound)
+	_, err := w.LCM.Operations.ListOperations(w.Ctx, lcmtest.UUID(7, 7))
+	w.WantRefused(err, api.ProblemNotFound)
 }

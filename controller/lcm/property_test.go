@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/controller/invariant"
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
@@ -30,7 +31,7 @@ func (d drawn) Context() context.Context { return context.Background() }
 // history drives one instance through any order of events and remembers what it
 // was told.
 type history struct {
-	*world
+	*lcmtest.World
 	// after is done after each event.
 	after      func(*rapid.T)
 	operations map[string]api.Operation
@@ -85,20 +86,20 @@ type applied struct {
 
 // newHistory is an instance at the beginning of its history.
 func newHistory(t *rapid.T, dir string, members bool, shared ...func() *store.Shared) *history {
-	h := &history{world: newWorld(drawn{t, dir}, shared...), members: members, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
+	h := &history{World: lcmtest.New(drawn{t, dir}, shared...), members: members, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
 		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{},
 		inCluster: map[string]bool{}, stuck: map[string]bool{}, makers: makers{}}
 	h.eventBegan = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
-	first := withVolumes(nil)
+	first := lcmtest.WithVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
-		first.StackID = stackOne
+		first.StackID = lcmtest.StackOne
 	}
 	h.beginEvents()
-	h.must(h.tryPut(first))
-	h.upload(script, "#!/bin/sh\n")
-	h.upload(manifestFile, manifestOf("pv1"))
+	h.Must(h.tryPut(first))
+	h.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	h.Upload(lcmtest.ManifestFile, lcmtest.ManifestOf("pv1"))
 	if rapid.Bool().Draw(t, "begins instantiated") {
 		h.instantiateAll(t)
 	}
@@ -109,7 +110,7 @@ func newHistory(t *rapid.T, dir string, members bool, shared ...func() *store.Sh
 func (h *history) events() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enroll": h.enrollAny, "converge": h.convergeAny,
-		"report": h.reportAny, "fail": h.failAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.observed = time.Time{} },
+		"report": h.reportAny, "fail": h.failAny, "wait": h.wait, "restart": func(*rapid.T) { h.Restart(); h.observed = time.Time{} },
 		"cancel": h.cancelAny, "repeat": h.repeatAny, "restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
 		"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "move storage": h.moveStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
 		"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
@@ -134,7 +135,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
 		h := newHistory(rt, dir, rapid.Bool().Draw(rt, "cluster_members"))
-		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
+		h.Keep(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
 		if h.members {
@@ -158,14 +159,8 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 
 // pool is every server that ever is; at most one storage server is in a stack.
 var pool = []api.Server{
-	floating(at(server(uuid(1, 1), "storage"), "10.10.0.5", "10.10.0.6"), "203.0.113.5"), floating(at(server(uuid(1, 2), "storage"), "10.10.0.7", "10.10.0.8"), "203.0.113.7"),
-	server(uuid(2, 1), "master"), server(uuid(2, 2), "master"), server(uuid(3, 1), "worker"),
-}
-
-// at is the server at these two addresses.
-func at(s api.Server, first, second string) api.Server {
-	s.ConnectionPoints = []api.ConnectionPoint{{Name: s.ConnectionPoints[0].Name, Addresses: []string{first}}, {Name: "other_CP", Addresses: []string{second}}}
-	return s
+	floating(lcmtest.WithAddresses(lcmtest.Server(lcmtest.UUID(1, 1), "storage"), "10.10.0.5", "10.10.0.6"), "203.0.113.5"), floating(lcmtest.WithAddresses(lcmtest.Server(lcmtest.UUID(1, 2), "storage"), "10.10.0.7", "10.10.0.8"), "203.0.113.7"),
+	lcmtest.Server(lcmtest.UUID(2, 1), "master"), lcmtest.Server(lcmtest.UUID(2, 2), "master"), lcmtest.Server(lcmtest.UUID(3, 1), "worker"),
 }
 
 // floating is the server with a floating address for its second one.
@@ -178,11 +173,11 @@ func drawStack(t *rapid.T) *api.Topology {
 	if rapid.IntRange(0, 4).Draw(t, "no topology") == 0 {
 		return nil
 	}
-	s := topologyOf()
+	s := lcmtest.TopologyOf()
 	storage := rapid.IntRange(0, 2).Draw(t, "storage server")
 	for i, server := range pool {
 		if i == storage && rapid.IntRange(0, 5).Draw(t, "moved") == 0 {
-			s.Servers = append(s.Servers, floating(at(server, "10.10.1.5", "10.10.1.6"), "203.0.113.15"))
+			s.Servers = append(s.Servers, floating(lcmtest.WithAddresses(server, "10.10.1.5", "10.10.1.6"), "203.0.113.15"))
 		} else if i == storage || i >= 2 && rapid.Bool().Draw(t, server.ID) {
 			s.Servers = append(s.Servers, server)
 		}
@@ -199,9 +194,9 @@ func drawStack(t *rapid.T) *api.Topology {
 
 func (h *history) putAny(t *rapid.T) {
 	clients := rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports")
-	spec := api.InstanceSpec{Topology: h.drawStack(t), AdditionalParams: parameters(clients)}
+	spec := api.InstanceSpec{Topology: h.drawStack(t), AdditionalParams: lcmtest.Parameters(clients)}
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
-		spec.AdditionalParams = withManifest(clients)
+		spec.AdditionalParams = lcmtest.VolumesParameters(clients)
 	}
 	held := h.held()
 	err := h.tryPut(spec)
@@ -213,7 +208,7 @@ func (h *history) putAny(t *rapid.T) {
 		h.checkRefused(t, held, refused)
 		return
 	}
-	h.must(err)
+	h.Must(err)
 	h.checkHeld(t, held)
 	h.observed = time.Time{}
 }
@@ -238,7 +233,7 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 	case r.Operation == api.Scale:
 		r.Type = rapid.SampledFrom([]api.ScaleType{api.ScaleIn, api.ScaleOut}).Draw(t, "type")
 		if r.Type == api.ScaleIn {
-			r.VnfcInstanceIds = []string{"vnfc-" + uuid(3, 1)}
+			r.VnfcInstanceIds = []string{"vnfc-" + lcmtest.UUID(3, 1)}
 		}
 	case r.Operation == api.ChangeExtConn:
 		r.ConnectionPointNames = drawPoints(t)
@@ -253,12 +248,12 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	if r.IdempotencyKey != "" {
 		h.sent = append(h.sent, r)
 	}
-	op, err := h.LCM.Operations.PostOperation(h.ctx, instanceID, r)
+	op, err := h.LCM.Operations.PostOperation(h.Ctx, lcmtest.InstanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || passes(refused)) {
 		return
 	}
-	h.must(err)
+	h.Must(err)
 	h.observed = time.Time{}
 	if answered != "" && op.ID != answered {
 		t.Fatalf("the key %q was answered with operation %s, and now with %+v", r.IdempotencyKey, answered, op)
@@ -287,7 +282,7 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 // answered is the operation on record that the request's key means, "" for none: it has
 // succeeded since the last restore, or is in progress, or the instance was terminated after it.
 func (h *history) answered(r api.OperationRequest) string {
-	for _, op := range h.world.operations() {
+	for _, op := range h.Operations() {
 		if r.IdempotencyKey == "" || op.IdempotencyKey != r.IdempotencyKey {
 			continue
 		}
@@ -303,7 +298,7 @@ func (h *history) answered(r api.OperationRequest) string {
 // came after it has failed.
 func (h *history) endFailedAfter(start api.Operation) bool {
 	var last api.Operation
-	for _, op := range h.world.operations() {
+	for _, op := range h.Operations() {
 		if op.Sequence > max(start.Sequence, last.Sequence) && op.Phase == api.PhaseEnd && op.Operation == start.Operation && op.Type == start.Type {
 			last = op
 		}
@@ -318,7 +313,7 @@ func (h *history) enrollAny(t *rapid.T) {
 
 func (h *history) join(id string) {
 	asked := h.heat.asked
-	err := h.enroll(id)
+	err := h.Enroll(id)
 	if h.heat.asked > asked { // it was none that a topology names
 		h.observed = h.Clock.Now()
 	}
@@ -331,8 +326,8 @@ func (h *history) join(id string) {
 
 // nodes is those that have a document.
 func (h *history) nodes() []api.Node {
-	list, err := h.LCM.Nodes.ListNodes(h.ctx, instanceID, true)
-	h.must(err)
+	list, err := h.LCM.Nodes.ListNodes(h.Ctx, lcmtest.InstanceID, true)
+	h.Must(err)
 	return list
 }
 
@@ -357,7 +352,7 @@ func (h *history) reportAny(t *rapid.T) {
 	if n.EnrolledAt == nil {
 		t.Skip("who has no certificate cannot report")
 	}
-	s := h.status(n.ID)
+	s := h.Status(n.ID)
 	switch rapid.SampledFrom([]string{"ready", "not ready", "silent", "stale", "of another epoch", "failed", "tried again"}).Draw(t, "status") {
 	case "not ready":
 		s.Conditions[0].Status = api.ConditionFalse
@@ -391,7 +386,7 @@ func (h *history) failed(s api.NodeStatus) api.NodeStatus {
 // they have failed. Then time passes and nothing changes: if no waiting completes the END, it
 // must be over.
 func (h *history) failAny(t *rapid.T) {
-	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: topologyOf(pool[0], pool[2], pool[4]), DeadlineSeconds: 3600})
+	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: lcmtest.TopologyOf(pool[0], pool[2], pool[4]), DeadlineSeconds: 3600})
 	h.after(t) // it may be over at once
 	var failing, others []string
 	tried := map[string]bool{}
@@ -424,10 +419,10 @@ func (h *history) failAny(t *rapid.T) {
 		h.tell(id, s)
 	}
 	h.after(t) // before time passes, which may take an operation back
-	nothing := rapid.SampledFrom([]time.Duration{grace - time.Second, grace, 2 * grace}).Draw(t, "for so long nothing changes")
-	h.passes(nothing)
-	for _, op := range h.world.operations() {
-		if op.State == api.Processing && op.Phase == api.PhaseEnd && nothing >= grace && !slices.ContainsFunc(op.Targets, h.mayMend) {
+	nothing := rapid.SampledFrom([]time.Duration{lcmtest.Grace - time.Second, lcmtest.Grace, 2 * lcmtest.Grace}).Draw(t, "for so long nothing changes")
+	h.Wait(nothing)
+	for _, op := range h.Operations() {
+		if op.State == api.Processing && op.Phase == api.PhaseEnd && nothing >= lcmtest.Grace && !slices.ContainsFunc(op.Targets, h.mayMend) {
 			t.Fatalf("operation %s waits for what no waiting mends: %+v", op.ID, op)
 		}
 	}
@@ -435,7 +430,7 @@ func (h *history) failAny(t *rapid.T) {
 
 // tell reports, and records what the report says to be applied.
 func (h *history) tell(id string, s api.NodeStatus) {
-	now, live := h.status(id), h.node(id).State
+	now, live := h.Status(id), h.Node(id).State
 	h.told[id] = s
 	delete(h.applied, id)
 	if len(s.Conditions) == len(now.Conditions) && s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
@@ -446,15 +441,15 @@ func (h *history) tell(id string, s api.NodeStatus) {
 	if c != nil && c.Status == api.ConditionTrue && counts && (live == api.NodeEnrolled || live == api.NodeLost) {
 		h.served[h.serves(id)] = true
 	}
-	h.report(id, s)
+	h.Report(id, s)
 }
 
 func (h *history) wait(t *rapid.T) {
 	h.Clock.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "minutes")) * time.Minute)
 	open, from, before := h.open(), h.takenBack(), h.content()
-	h.must(h.LCM.Sweep(h.ctx))
+	h.Must(h.LCM.Sweep(h.Ctx))
 	h.checkDeadlines(t)
-	if op, ok := h.operations[api.OperationID(instanceID, open)]; ok && op.Phase == api.PhaseStart && h.operation(op.ID).State == api.Failed {
+	if op, ok := h.operations[api.OperationID(lcmtest.InstanceID, open)]; ok && op.Phase == api.PhaseStart && h.Operation(op.ID).State == api.Failed {
 		before = from
 	}
 	h.checkContent(t, before)
@@ -465,14 +460,14 @@ func (h *history) restore(t *rapid.T) {
 		t.Skip()
 	}
 	h.Clock.Advance(time.Second)
-	for _, op := range h.world.operations() {
+	for _, op := range h.Operations() {
 		h.settled[op.ID] = op.State != api.Processing
 	}
-	h.restored()
+	h.Restore()
 	h.observed = time.Time{}
 	if rapid.Bool().Draw(t, "confirmed") {
-		_, err := h.LCM.Instances.ConfirmInstance(h.ctx, instanceID)
-		h.must(err)
+		_, err := h.LCM.Instances.ConfirmInstance(h.Ctx, lcmtest.InstanceID)
+		h.Must(err)
 	}
 }
 
@@ -483,17 +478,17 @@ func (h *history) revokeAny(t *rapid.T) {
 	}
 	id := rapid.SampledFrom(nodes).Draw(t, "node").ID
 	if rapid.Bool().Draw(t, "and enroll again") {
-		_ = h.Enrollment.Reenroll(h.ctx, id) // refused if the topology no longer has it
+		_ = h.Enrollment.Reenroll(h.Ctx, id) // refused if the topology no longer has it
 		return
 	}
-	h.must(h.Enrollment.Revoke(h.ctx, id, "by hand"))
+	h.Must(h.Enrollment.Revoke(h.Ctx, id, "by hand"))
 }
 
 // formatAny is one message of the format exchange, with the permit on record or none.
 func (h *history) formatAny(t *rapid.T) {
 	var v store.Volume
-	h.must(h.Store.View(func(tx *store.Tx) (err error) {
-		v, _, err = tx.Volumes().Get(volume)
+	h.Must(h.Store.View(func(tx *store.Tx) (err error) {
+		v, _, err = tx.Volumes().Get(lcmtest.Volume)
 		return err
 	}))
 	r := api.FormatReport{Phase: rapid.SampledFrom([]api.FormatPhase{api.FormatWanted, api.FormatStarted, api.FormatFormatted}).Draw(t, "phase"),
@@ -503,7 +498,7 @@ func (h *history) formatAny(t *rapid.T) {
 	} else if rapid.Bool().Draw(t, "proven") {
 		r.BlankCheck = &api.BlankCheck{}
 	}
-	_, err := h.Permits.Report(h.ctx, rapid.SampledFrom(pool).Draw(t, "server").ID, volume, r)
+	_, err := h.Permits.Report(h.Ctx, rapid.SampledFrom(pool).Draw(t, "server").ID, lcmtest.Volume, r)
 	h.unless(err)
 }
 
@@ -511,9 +506,9 @@ func (h *history) formatAny(t *rapid.T) {
 func (h *history) decideAny(t *rapid.T) {
 	var err error
 	if rapid.Bool().Draw(t, "reformat") {
-		_, err = h.Permits.Reformat(h.ctx, volume, volume)
+		_, err = h.Permits.Reformat(h.Ctx, lcmtest.Volume, lcmtest.Volume)
 	} else {
-		_, err = h.Permits.Adopt(h.ctx, volume, "0e7a1e8a-0000-4000-8000-000000000001")
+		_, err = h.Permits.Adopt(h.Ctx, lcmtest.Volume, "0e7a1e8a-0000-4000-8000-000000000001")
 	}
 	h.unless(err)
 }
@@ -522,7 +517,7 @@ func (h *history) decideAny(t *rapid.T) {
 func (h *history) unless(err error) {
 	var refused *api.Problem
 	if !errors.As(err, &refused) || refused.Status >= 500 && !passes(refused) {
-		h.must(err)
+		h.Must(err)
 	}
 }
 
@@ -535,7 +530,7 @@ func passes(p *api.Problem) bool {
 func (h *history) check(t *rapid.T) {
 	now := map[string]api.Operation{}
 	working := 0
-	for _, op := range h.world.operations() {
+	for _, op := range h.Operations() {
 		now[op.ID] = op
 		if op.State == api.Processing {
 			working++
@@ -566,11 +561,11 @@ func (h *history) check(t *rapid.T) {
 	h.checkMembers(t)
 	h.checkEvents(t)
 	broken, err := invariant.Check(h.Store, nil)
-	h.must(err)
+	h.Must(err)
 	if len(broken) > 0 {
 		t.Fatalf("the records contradict each other: %q", broken)
 	}
-	if h.writes(func() { h.must(h.LCM.Reconciler.Reconcile(h.ctx, instanceID)) }) {
+	if h.Writes(func() { h.Must(h.LCM.Reconciler.Reconcile(h.Ctx, lcmtest.InstanceID)) }) {
 		t.Fatalf("the records were not in line with the desired state in force")
 	}
 }
@@ -611,7 +606,7 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 		}
 	}
 	if after.Operation == api.Instantiate {
-		if nodes := h.instance().Nodes; !slices.Equal(reconcile.TargetIDs(after.Targets), nodes) {
+		if nodes := h.Instance().Nodes; !slices.Equal(reconcile.TargetIDs(after.Targets), nodes) {
 			// A PUT may have brought servers while the operation was in progress.
 			h.checkSubset(t, after, nodes)
 		}
@@ -638,7 +633,7 @@ func (h *history) checkEarly(t *rapid.T, before, after api.Operation) {
 		return
 	}
 	h.gaveUp++
-	if waited := h.Clock.Now().Sub(h.changed[after.ID]); waited < grace || after.Phase != api.PhaseEnd {
+	if waited := h.Clock.Now().Sub(h.changed[after.ID]); waited < lcmtest.Grace || after.Phase != api.PhaseEnd {
 		t.Fatalf("operation %s gave up after at most %s: %+v", after.ID, waited, after)
 	}
 	if i := slices.IndexFunc(after.Targets, h.mayMend); i >= 0 {
@@ -654,7 +649,7 @@ func (h *history) mayMend(target api.OperationTarget) bool {
 // hasFailed reports whether only an operator mends what the node lacks: its document lacks what
 // another request has to bring, or its machine has said so of the present document.
 func (h *history) hasFailed(id string) bool {
-	n := h.node(id)
+	n := h.Node(id)
 	if slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool {
 		return w.Reason == api.ReasonVolumeUnresolved || w.Reason == api.ReasonConnectionPointUnresolved
 	}) {
@@ -668,15 +663,15 @@ func (h *history) hasFailed(id string) bool {
 }
 
 func (h *history) isProven(id string) bool {
-	n := h.node(id)
+	n := h.Node(id)
 	return n.State != api.NodeRevoked && n.State != api.NodeExpected && h.applied[id] == applied{n.Generation, n.Digest, h.Store.Epoch()}
 }
 
 func (h *history) checkNodes(t *rapid.T) {
-	expected := h.instance().Nodes
+	expected := h.Instance().Nodes
 	for _, n := range h.nodes() {
-		config, digest, err := h.LCM.Nodes.NodeConfig(h.ctx, n.ID)
-		h.must(err)
+		config, digest, err := h.LCM.Nodes.NodeConfig(h.Ctx, n.ID)
+		h.Must(err)
 		if digest != config.Digest() || digest != n.Digest || config.Generation != n.Generation {
 			t.Fatalf("node %+v has the document %+v", n, config)
 		}
@@ -690,7 +685,7 @@ func (h *history) checkNodes(t *rapid.T) {
 		if s := config.Storage; s != nil && (len(s.Volumes) != 1 || len(s.Exports) != 1) {
 			t.Fatalf("the document of %s has half a section: %+v", n.ID, s)
 		}
-		if v, err := h.Permits.Get(h.ctx, volume); inForce && config.Storage != nil && (err != nil || v.NodeID != n.ID) {
+		if v, err := h.Permits.Get(h.Ctx, lcmtest.Volume); inForce && config.Storage != nil && (err != nil || v.NodeID != n.ID) {
 			t.Fatalf("%s has the volume in its document, the record says %+v (%v)", n.ID, v, err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -20,21 +21,21 @@ const ca = "Files/registries/ca.crt"
 
 // connected is the specification's cluster with its two registries, word for word,
 // a master and a worker, instantiated.
-func connected(t *testing.T) *world {
+func connected(t *testing.T) *lcmtest.World {
 	t.Helper()
-	w := newWorld(t)
+	w := lcmtest.New(t)
 	w.Clock.Set(time.Now()) // certificates are made now
-	i := w.put(w.verbatim("registry-connections.json"))
-	if !slices.Equal(i.MissingFiles, []string{script, ca}) {
+	i := w.Put(w.Verbatim("registry-connections.json"))
+	if !slices.Equal(i.MissingFiles, []string{lcmtest.ScriptFile, ca}) {
 		t.Errorf("missing files %v, want the script and the CA", i.MissingFiles)
 	}
-	w.upload(script, "#!/bin/sh\n")
-	w.upload(ca, string(testca.Root(t, "first").PEM()))
-	end := request(api.Instantiate, api.PhaseEnd)
-	end.Topology = cluster(workerServer)
-	op := w.post(end)
-	w.converge(masterServer, workerServer)
-	if got := w.operation(op.ID); got.State != api.Completed || len(got.Warnings) > 0 {
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	w.Upload(ca, string(testca.Root(t, "first").PEM()))
+	end := lcmtest.Request(api.Instantiate, api.PhaseEnd)
+	end.Topology = cluster(lcmtest.WorkerServer)
+	op := w.Post(end)
+	w.Converge(lcmtest.MasterServer, lcmtest.WorkerServer)
+	if got := w.Operation(op.ID); got.State != api.Completed || len(got.Warnings) > 0 {
 		t.Fatalf("INSTANTIATE END is %+v, want COMPLETED without warnings", got)
 	}
 	return w
@@ -42,17 +43,17 @@ func connected(t *testing.T) *world {
 
 // cluster has a master and these workers.
 func cluster(workers ...string) *api.Topology {
-	t := topologyOf(server(masterServer, "master"))
+	t := lcmtest.TopologyOf(lcmtest.Server(lcmtest.MasterServer, "master"))
 	t.Volumes = nil
 	for _, id := range workers {
-		t.Servers = append(t.Servers, server(id, "worker"))
+		t.Servers = append(t.Servers, lcmtest.Server(id, "worker"))
 	}
 	return t
 }
 
-func (w *world) sha256Of(path string) string {
+func sha256Of(w *lcmtest.World, path string) string {
 	w.Helper()
-	for _, f := range w.instance().Files {
+	for _, f := range w.Instance().Files {
 		if f.Path == path {
 			return f.Sha256
 		}
@@ -63,53 +64,53 @@ func (w *world) sha256Of(path string) string {
 
 func TestTheSpecificationsRegistriesReachMastersAndWorkers(t *testing.T) {
 	w := connected(t)
-	size := w.instance().Files[slices.IndexFunc(w.instance().Files, func(f api.PackageFile) bool { return f.Path == ca })].SizeBytes
+	size := w.Instance().Files[slices.IndexFunc(w.Instance().Files, func(f api.PackageFile) bool { return f.Path == ca })].SizeBytes
 	want := []api.RegistryConnection{
 		{Server: "192.168.0.10:5000", Scheme: api.RegistryHTTP},
 		{
 			Server: "registry.example.com", Scheme: api.RegistryHTTPS, Username: "user01", Password: "user01",
-			CACertificate: &api.FileReference{Sha256: w.sha256Of(ca), SizeBytes: size},
+			CACertificate: &api.FileReference{Sha256: sha256Of(w, ca), SizeBytes: size},
 			HostsEntry:    &api.HostsEntry{Address: "192.168.0.20", Names: []string{"registry.example.com"}},
 		},
 	}
-	added := uuid(3, 2)
-	op := w.post(scale(api.ScaleOut, api.PhaseEnd, cluster(workerServer, added)))
-	for _, id := range []string{masterServer, workerServer, added} {
-		if diff := cmp.Diff(want, w.document(id).Registries); diff != "" {
+	added := lcmtest.UUID(3, 2)
+	op := w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, cluster(lcmtest.WorkerServer, added)))
+	for _, id := range []string{lcmtest.MasterServer, lcmtest.WorkerServer, added} {
+		if diff := cmp.Diff(want, w.Document(id).Registries); diff != "" {
 			t.Errorf("registries of %s (-want +got):\n%s", id, diff)
 		}
-		if !w.LCM.Nodes.NodeReads(w.ctx, id, w.sha256Of(ca)) || w.LCM.Nodes.NodeReads(w.ctx, id, w.sha256Of(script)) {
+		if !w.LCM.Nodes.NodeReads(w.Ctx, id, sha256Of(w, ca)) || w.LCM.Nodes.NodeReads(w.Ctx, id, sha256Of(w, lcmtest.ScriptFile)) {
 			t.Errorf("%s reads the CA, and not the script", id)
 		}
-		if g := w.document(id).Generation; g != 1 {
+		if g := w.Document(id).Generation; g != 1 {
 			t.Errorf("%s is in generation %d; a worker that comes changes no other document", id, g)
 		}
 	}
-	w.converge(added)
-	if got := w.operation(op.ID); got.State != api.Completed || len(got.Targets) != 1 {
+	w.Converge(added)
+	if got := w.Operation(op.ID); got.State != api.Completed || len(got.Targets) != 1 {
 		t.Errorf("SCALE_OUT END is %+v, want COMPLETED with the new worker", got)
 	}
 }
 
 func TestAnotherCAReachesEveryNode(t *testing.T) {
 	w := connected(t)
-	old := w.sha256Of(ca)
-	w.upload(ca, string(testca.Root(t, "second").PEM()))
-	for _, id := range []string{masterServer, workerServer} {
-		c := w.document(id)
-		if c.Generation != 2 || c.Registries[1].CACertificate.Sha256 != w.sha256Of(ca) {
+	old := sha256Of(w, ca)
+	w.Upload(ca, string(testca.Root(t, "second").PEM()))
+	for _, id := range []string{lcmtest.MasterServer, lcmtest.WorkerServer} {
+		c := w.Document(id)
+		if c.Generation != 2 || c.Registries[1].CACertificate.Sha256 != sha256Of(w, ca) {
 			t.Errorf("document of %s %+v, want the new CA in generation 2", id, c)
 		}
-		if w.LCM.Nodes.NodeReads(w.ctx, id, old) || w.node(id).Ready {
+		if w.LCM.Nodes.NodeReads(w.Ctx, id, old) || w.Node(id).Ready {
 			t.Errorf("%s may read the old CA, or is ready without the new one", id)
 		}
 	}
-	w.must(w.Files.Collect(w.ctx))
+	w.Must(w.Files.Collect(w.Ctx))
 	if _, err := w.Blobs.Size(old); err == nil {
 		t.Error("the old CA is still on disk")
 	}
-	w.upload(ca, "no certificate")
-	if n := w.node(masterServer); w.document(masterServer).Registries != nil || len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonFileMissing {
+	w.Upload(ca, "no certificate")
+	if n := w.Node(lcmtest.MasterServer); w.Document(lcmtest.MasterServer).Registries != nil || len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonFileMissing {
 		t.Errorf("withheld %+v, want the registries for the faulty CA", n.Withheld)
 	}
 }
@@ -121,27 +122,27 @@ func TestAnotherPasswordReachesEveryNodeAndNothingElse(t *testing.T) {
 	var log bytes.Buffer
 	everything := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.LCM.Instances.Log, w.LCM.Nodes.Log, w.LCM.Reconciler.Log, w.LCM.Discovery.Log = everything, everything, everything, everything
-	spec := w.verbatim("registry-connections.json")
+	spec := w.Verbatim("registry-connections.json")
 	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"password": "user01"`), []byte(`"password": "`+password+`"`), 1)
-	w.put(spec)
-	for _, id := range []string{masterServer, workerServer} {
-		if c := w.document(id); c.Generation != 2 || c.Registries[1].Password != password {
+	w.Put(spec)
+	for _, id := range []string{lcmtest.MasterServer, lcmtest.WorkerServer} {
+		if c := w.Document(id); c.Generation != 2 || c.Registries[1].Password != password {
 			t.Errorf("document of %s is %d, want the new password in generation 2", id, c.Generation)
 		}
 	}
-	w.post(heal(api.PhaseEnd, cluster(uuid(3, 3)), workerServer))
-	sick := w.status(masterServer)
+	w.Post(lcmtest.Heal(api.PhaseEnd, cluster(lcmtest.UUID(3, 3)), lcmtest.WorkerServer))
+	sick := w.Status(lcmtest.MasterServer)
 	sick.Conditions[0].Status = api.ConditionFalse
-	w.report(masterServer, sick)
+	w.Report(lcmtest.MasterServer, sick)
 	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"username": "user01"`), []byte(`"username": 7`), 1)
-	_, _, refused := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec)
-	nodes, err := w.LCM.Nodes.ListNodes(w.ctx, "", true)
-	w.must(err)
-	operations, err := w.LCM.Operations.ListOperations(w.ctx, "")
-	w.must(err)
-	for what, seen := range map[string]any{"instance": w.instance(), "nodes": nodes, "operations": operations, "error": fmt.Sprint(refused), "log": log.String()} {
+	_, _, refused := w.LCM.Instances.PutInstance(w.Ctx, lcmtest.InstanceID, spec)
+	nodes, err := w.LCM.Nodes.ListNodes(w.Ctx, "", true)
+	w.Must(err)
+	operations, err := w.LCM.Operations.ListOperations(w.Ctx, "")
+	w.Must(err)
+	for what, seen := range map[string]any{"instance": w.Instance(), "nodes": nodes, "operations": operations, "error": fmt.Sprint(refused), "log": log.String()} {
 		text, err := json.Marshal(seen)
-		w.must(err)
+		w.Must(err)
 		if strings.Contains(string(text), password) || len(text) < 20 {
 			t.Errorf("the password is in the %s, or nothing is: %s", what, text)
 		}
@@ -150,21 +151,21 @@ func TestAnotherPasswordReachesEveryNodeAndNothingElse(t *testing.T) {
 
 func TestARegistryThatLeavesTheParametersLeavesTheDocuments(t *testing.T) {
 	w := connected(t)
-	spec := w.verbatim("registry-connections.json")
+	spec := w.Verbatim("registry-connections.json")
 	var body map[string]map[string]any
 	var rest map[string]json.RawMessage
-	w.must(json.Unmarshal(spec.AdditionalParams, &rest))
-	w.must(json.Unmarshal([]byte(`{"c":`+string(rest["k8s_cluster_installation_param"])+`}`), &body))
+	w.Must(json.Unmarshal(spec.AdditionalParams, &rest))
+	w.Must(json.Unmarshal([]byte(`{"c":`+string(rest["k8s_cluster_installation_param"])+`}`), &body))
 	delete(body["c"], "private_registry_connection_info")
 	text, err := json.Marshal(map[string]any{"k8s_cluster_installation_param": body["c"]})
-	w.must(err)
+	w.Must(err)
 	spec.AdditionalParams = text
-	w.put(spec)
-	for _, id := range []string{masterServer, workerServer} {
-		if c := w.document(id); c.Registries == nil || len(c.Registries) > 0 || c.Generation != 2 {
+	w.Put(spec)
+	for _, id := range []string{lcmtest.MasterServer, lcmtest.WorkerServer} {
+		if c := w.Document(id); c.Registries == nil || len(c.Registries) > 0 || c.Generation != 2 {
 			t.Errorf("document of %s %+v, want an empty list", id, c)
 		}
-		if w.LCM.Nodes.NodeReads(w.ctx, id, w.sha256Of(ca)) {
+		if w.LCM.Nodes.NodeReads(w.Ctx, id, sha256Of(w, ca)) {
 			t.Errorf("%s may read a CA that its document does not name", id)
 		}
 	}

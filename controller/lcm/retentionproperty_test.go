@@ -3,11 +3,10 @@ package lcm_test
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -18,7 +17,7 @@ func (h *history) checkForgotten(t *rapid.T, op api.Operation) {
 	newer, key := 0, op.IdempotencyKey
 	for _, known := range []map[string]api.Operation{h.operations, h.forgotten} {
 		for id, other := range known {
-			if sequenceOf(id) <= op.Sequence {
+			if lcmtest.SequenceOf(id) <= op.Sequence {
 				continue
 			}
 			newer++
@@ -30,20 +29,15 @@ func (h *history) checkForgotten(t *rapid.T, op api.Operation) {
 	switch {
 	case op.FinishedAt == nil:
 		t.Fatalf("operation %s is lost while it is in progress: %+v", op.ID, op)
-	case newer < h.keep.Last:
-		t.Fatalf("operation %s is lost, and only %d are newer, where %d are kept: %+v", op.ID, newer, h.keep.Last, op)
-	case key != "" && h.Clock.Now().Before(op.FinishedAt.Add(h.keep.Key)):
-		t.Fatalf("operation %s is lost at %v, and its key is good for %v: %+v", op.ID, h.Clock.Now(), h.keep.Key, op)
+	case newer < h.Retention.Last:
+		t.Fatalf("operation %s is lost, and only %d are newer, where %d are kept: %+v", op.ID, newer, h.Retention.Last, op)
+	case key != "" && h.Clock.Now().Before(op.FinishedAt.Add(h.Retention.Key)):
+		t.Fatalf("operation %s is lost at %v, and its key is good for %v: %+v", op.ID, h.Clock.Now(), h.Retention.Key, op)
 	}
-	_, err := h.LCM.Operations.GetOperation(h.ctx, instanceID, op.Sequence)
-	h.refused(err, api.ProblemNotFound, "operation "+op.ID, "no longer on record")
+	_, err := h.LCM.Operations.GetOperation(h.Ctx, lcmtest.InstanceID, op.Sequence)
+	h.WantRefused(err, api.ProblemNotFound, "operation "+op.ID, "no longer on record")
 	delete(h.operations, op.ID)
 	h.forgotten[op.ID] = op
-}
-
-func sequenceOf(id string) int64 {
-	n, _ := strconv.ParseInt(strings.TrimPrefix(id, instanceID+"/"), 10, 64)
-	return n
 }
 
 // inUseAtMost is how many operations may be in use at a time, in addition to the STARTs that
@@ -53,7 +47,7 @@ const inUseAtMost = 19
 
 // checkRetention fails if more of the past is kept than the retention says.
 func (h *history) checkRetention(t *rapid.T, now map[string]api.Operation) {
-	most, keys := h.keep.Last+inUseAtMost, map[string]bool{"": true}
+	most, keys := h.Retention.Last+inUseAtMost, map[string]bool{"": true}
 	for id, op := range now {
 		if !keys[op.IdempotencyKey] {
 			keys[op.IdempotencyKey] = true
@@ -68,21 +62,21 @@ func (h *history) checkRetention(t *rapid.T, now map[string]api.Operation) {
 	}
 	var versions []store.Desired
 	inForce, referred := int64(0), map[int64]bool{}
-	h.must(h.Store.View(func(tx *store.Tx) error {
-		i, _, err := tx.Instances().Get(instanceID)
-		h.must(err)
+	h.Must(h.Store.View(func(tx *store.Tx) error {
+		i, _, err := tx.Instances().Get(lcmtest.InstanceID)
+		h.Must(err)
 		inForce = i.DesiredVersion
 		operations, err := tx.Operations().All()
-		h.must(err)
+		h.Must(err)
 		for _, o := range operations {
 			referred[o.CreatedVersion], referred[o.PreviousVersion], referred[o.BaseVersion] = true, true, true
 		}
 		versions, err = tx.Desired().All()
 		return err
 	}))
-	for _, d := range versions[:max(0, len(versions)-h.keep.Last)] {
+	for _, d := range versions[:max(0, len(versions)-h.Retention.Last)] {
 		if d.Version != inForce && !referred[d.Version] {
-			t.Fatalf("version %d of %d on record is in use by no operation, and %d are kept", d.Version, len(versions), h.keep.Last)
+			t.Fatalf("version %d of %d on record is in use by no operation, and %d are kept", d.Version, len(versions), h.Retention.Last)
 		}
 	}
 }

@@ -9,36 +9,37 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // The specification's instantiate body, word for word, for a stack that has its
 // storage server only: from the hooks of Tacker to a node that has its document.
 func TestTheSpecificationsSampleReachesTheStorageServer(t *testing.T) {
-	w := newWorld(t)
+	w := lcmtest.New(t)
 	text, err := os.ReadFile("../../shared/params/testdata/persistent-volumes.json")
-	w.must(err)
+	w.Must(err)
 	var body struct {
 		AdditionalParams  json.RawMessage `json:"additionalParams"`
 		VIMConnectionInfo json.RawMessage `json:"vimConnectionInfo"`
 	}
-	w.must(json.Unmarshal(text, &body))
+	w.Must(json.Unmarshal(text, &body))
 	sample := api.InstanceSpec{AdditionalParams: body.AdditionalParams, VimConnectionInfo: body.VIMConnectionInfo}
-	for _, path := range w.put(sample).MissingFiles {
-		if path == script {
-			w.upload(path, "#!/bin/sh\n")
+	for _, path := range w.Put(sample).MissingFiles {
+		if path == lcmtest.ScriptFile {
+			w.Upload(path, "#!/bin/sh\n")
 			continue
 		}
 		n := strings.TrimSuffix(path[strings.LastIndex(path, "pv"):], ".yaml")
-		w.upload(path, fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s}\nspec: {capacity: {storage: 1Gi}, "+
+		w.Upload(path, fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s}\nspec: {capacity: {storage: 1Gi}, "+
 			"accessModes: [ReadWriteMany], nfs: {server: 10.10.0.4, path: /volume/nfs/%s}}\n", n, n))
 	}
-	w.post(request(api.Instantiate, api.PhaseStart))
-	end := request(api.Instantiate, api.PhaseEnd)
-	end.Topology, end.Partial = topologyOf(server(storageServer, "storage")), true
-	op := w.post(end)
-	config := w.document(storageServer)
-	w.isFirst(config, api.RoleStorage)
+	w.Post(lcmtest.Request(api.Instantiate, api.PhaseStart))
+	end := lcmtest.Request(api.Instantiate, api.PhaseEnd)
+	end.Topology, end.Partial = lcmtest.TopologyOf(lcmtest.Server(lcmtest.StorageServer, "storage")), true
+	op := w.Post(end)
+	config := w.Document(lcmtest.StorageServer)
+	w.WantFirst(config, api.RoleStorage)
 	export := func(n int) api.StorageExport {
 		return api.StorageExport{Directory: fmt.Sprintf("/volume/nfs/pv%d", n), Client: "10.10.0.0/24",
 			Options: []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}}
@@ -49,24 +50,15 @@ func TestTheSpecificationsSampleReachesTheStorageServer(t *testing.T) {
 		t.Errorf("proxy of the storage server (-want +got):\n%s", diff)
 	}
 	storage := &api.StorageSection{
-		Volumes: []api.StorageVolume{{VolumeID: volume, SizeBytes: 1 << 30, MountPath: "/volume",
-			Filesystem: api.Ext4, FilesystemUUID: api.FilesystemUUID(volume)}},
+		Volumes: []api.StorageVolume{{VolumeID: lcmtest.Volume, SizeBytes: 1 << 30, MountPath: "/volume",
+			Filesystem: api.Ext4, FilesystemUUID: api.FilesystemUUID(lcmtest.Volume)}},
 		Exports: []api.StorageExport{export(1), export(2), export(3)},
 	}
 	if diff := cmp.Diff(storage, config.Storage); diff != "" {
 		t.Errorf("storage of the storage server (-want +got):\n%s", diff)
 	}
-	w.converge(storageServer)
-	if got := w.operation(op.ID); got.State != api.Completed {
+	w.Converge(lcmtest.StorageServer)
+	if got := w.Operation(op.ID); got.State != api.Completed {
 		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", got)
-	}
-}
-
-// isFirst wants the first document of a node. What its sections hold is for those to
-// look at who know them: a kind of state that is added changes no test of another.
-func (w *world) isFirst(c api.NodeConfig, role api.Role) {
-	w.Helper()
-	if c.APIVersion != api.NodeConfigV1 || c.Epoch != w.Store.Epoch() || c.Generation != 1 || c.Role != role {
-		w.Errorf("a document of %s for %s, epoch %d, generation %d; want the first of this epoch, for %s", c.APIVersion, c.Role, c.Epoch, c.Generation, role)
 	}
 }

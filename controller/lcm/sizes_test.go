@@ -6,45 +6,46 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 const twoGiB = 2 << 30
 
 // extended is the stack after its volume was extended.
-func (c *cloud) extended(size int64) {
-	t := *c.stacks[stackOne]
+func extended(c *lcmtest.Cloud, size int64) {
+	t := *c.Stacks[lcmtest.StackOne]
 	t.Volumes = []api.TopologyVolume{t.Volumes[0]}
 	t.Volumes[0].SizeBytes = size
-	c.stacks[stackOne] = &t
+	c.Stacks[lcmtest.StackOne] = &t
 }
 
 // differs is a report that the server's disk has another size than its volume.
-func (w *world) differs(id string) {
+func differs(w *lcmtest.World, id string) {
 	w.Helper()
-	s := w.status(id)
+	s := w.Status(id)
 	s.AppliedGeneration, s.AppliedDigest = 0, ""
 	for _, name := range []string{api.ConditionVolumesMounted, api.ConditionReady} {
 		c := s.Condition(name)
 		c.Status, c.Reason = api.ConditionFalse, api.ReasonSizeMismatch
 	}
-	w.report(id, s)
+	w.Report(id, s)
 }
 
 // learns lets the controller learn sizes, and says how often it asked the cloud.
-func (w *world) learns(c *cloud) int {
+func learns(w *lcmtest.World, c *lcmtest.Cloud) int {
 	w.Helper()
-	return c.asks(func() { w.must(w.LCM.Discovery.LearnSizes(w.ctx)) })
+	return c.Asks(func() { w.Must(w.LCM.Discovery.LearnSizes(w.Ctx)) })
 }
 
 // size is that of the volume: in the topology, in its record, in its server's document.
-func (w *world) size() int64 {
+func size(w *lcmtest.World) int64 {
 	w.Helper()
-	size := w.instance().Topology.Volumes[0].SizeBytes
-	v, err := w.Permits.Get(w.ctx, volume)
-	w.must(err)
-	config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
-	w.must(err)
+	size := w.Instance().Topology.Volumes[0].SizeBytes
+	v, err := w.Permits.Get(w.Ctx, lcmtest.Volume)
+	w.Must(err)
+	config, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lcmtest.StorageServer)
+	w.Must(err)
 	if told := config.Storage.Volumes[0].SizeBytes; v.SizeBytes != size || told != size {
 		w.Errorf("the topology says %d bytes, the record %d, the document %d", size, v.SizeBytes, told)
 	}
@@ -52,44 +53,44 @@ func (w *world) size() int64 {
 }
 
 func TestAnExtendedVolumeIsLearnedFromItsStack(t *testing.T) {
-	w, c := created(t)
-	before := w.instance().Topology
-	c.extended(twoGiB)
-	if n := w.learns(c); n != 0 {
+	w, c := lcmtest.Created(t)
+	before := w.Instance().Topology
+	extended(c, twoGiB)
+	if n := learns(w, c); n != 0 {
 		t.Errorf("the cloud was asked %d times although no node has reported anything", n)
 	}
-	w.differs(storageServer)
-	if n := w.learns(c); n != 1 || w.size() != twoGiB {
-		t.Errorf("the cloud was asked %d times, and the volume has %d bytes; want once, and %d", n, w.size(), twoGiB)
+	differs(w, lcmtest.StorageServer)
+	if n := learns(w, c); n != 1 || size(w) != twoGiB {
+		t.Errorf("the cloud was asked %d times, and the volume has %d bytes; want once, and %d", n, size(w), twoGiB)
 	}
 	before.Volumes[0].SizeBytes = twoGiB
-	if diff := cmp.Diff(before, w.instance().Topology); diff != "" {
+	if diff := cmp.Diff(before, w.Instance().Topology); diff != "" {
 		t.Errorf("the topology in force (-want +got):\n%s", diff)
 	}
-	if got := w.node(workerServer).Generation; got != 1 {
+	if got := w.Node(lcmtest.WorkerServer).Generation; got != 1 {
 		t.Errorf("the worker has generation %d, want 1: nothing of it has changed", got)
 	}
-	w.converge(storageServer)
+	w.Converge(lcmtest.StorageServer)
 	w.Clock.Advance(time.Hour)
-	if n := w.learns(c); n != 0 || !w.node(storageServer).Ready {
-		t.Errorf("asked %d times more; the storage server is %+v", n, w.node(storageServer))
+	if n := learns(w, c); n != 0 || !w.Node(lcmtest.StorageServer).Ready {
+		t.Errorf("asked %d times more; the storage server is %+v", n, w.Node(lcmtest.StorageServer))
 	}
 }
 
 // Cinder may be the last to know.
 func TestAVolumeThatIsStillBeingExtended(t *testing.T) {
-	w, c := created(t)
-	w.differs(storageServer)
-	if n := w.learns(c); n != 1 || w.size() != 1<<30 {
-		t.Fatalf("asked %d times, %d bytes", n, w.size())
+	w, c := lcmtest.Created(t)
+	differs(w, lcmtest.StorageServer)
+	if n := learns(w, c); n != 1 || size(w) != 1<<30 {
+		t.Fatalf("asked %d times, %d bytes", n, size(w))
 	}
-	c.extended(twoGiB)
-	if n := w.learns(c); n != 0 {
+	extended(c, twoGiB)
+	if n := learns(w, c); n != 0 {
 		t.Errorf("asked %d times within the shortest pause", n)
 	}
-	w.Clock.Advance(shortestPause)
-	if n := w.learns(c); n != 1 || w.size() != twoGiB {
-		t.Errorf("asked %d times, %d bytes", n, w.size())
+	w.Clock.Advance(lcmtest.ShortestPause)
+	if n := learns(w, c); n != 1 || size(w) != twoGiB {
+		t.Errorf("asked %d times, %d bytes", n, size(w))
 	}
 }
 
@@ -97,20 +98,23 @@ func TestAVolumeThatIsStillBeingExtended(t *testing.T) {
 func TestObservationsForSizesAreFew(t *testing.T) {
 	const hour, step = time.Hour, 5 * time.Second
 	for name, c := range map[string]struct {
-		report func(*world)
+		report func(*lcmtest.World)
 		most   int
 	}{
-		"a node that reports it once":   {func(*world) {}, 6},
-		"a node that reports it always": {func(w *world) { w.differs(storageServer) }, 6},
-		"a node that changes its mind":  {func(w *world) { w.report(storageServer, w.status(storageServer)); w.differs(storageServer) }, 6 + int(hour/longestPause)},
+		"a node that reports it once":   {func(*lcmtest.World) {}, 6},
+		"a node that reports it always": {func(w *lcmtest.World) { differs(w, lcmtest.StorageServer) }, 6},
+		"a node that changes its mind": {func(w *lcmtest.World) {
+			w.Report(lcmtest.StorageServer, w.Status(lcmtest.StorageServer))
+			differs(w, lcmtest.StorageServer)
+		}, 6 + int(hour/lcmtest.LongestPause)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, cloud := created(t)
-			w.differs(storageServer)
+			w, cloud := lcmtest.Created(t)
+			differs(w, lcmtest.StorageServer)
 			asked := 0
 			for range hour / step {
 				c.report(w)
-				asked += w.learns(cloud)
+				asked += learns(w, cloud)
 				w.Clock.Advance(step)
 			}
 			if asked == 0 || asked > c.most {
@@ -122,24 +126,26 @@ func TestObservationsForSizesAreFew(t *testing.T) {
 
 func TestSizesThatAreNotLearned(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(*world, *cloud)
+		prepare func(*lcmtest.World, *lcmtest.Cloud)
 		asked   int
 		want    int64
 	}{
-		"the volume is smaller in Cinder":  {func(_ *world, c *cloud) { c.extended(1 << 29) }, 1, 1 << 30},
-		"the topology has no size":         {func(w *world, c *cloud) { w.put(unsized()); w.differs(storageServer) }, 1, 0},
-		"the instance is being terminated": {func(w *world, _ *cloud) { w.post(request(api.Terminate, api.PhaseStart)) }, 0, 1 << 30},
-		"the instance is not confirmed":    {func(w *world, _ *cloud) { w.restored() }, 0, 1 << 30},
-		"the node is well again":           {func(w *world, _ *cloud) { w.report(storageServer, w.status(storageServer)) }, 0, 1 << 30},
-		"the cloud is away":                {func(_ *world, c *cloud) { c.away = unreachable() }, 1, 1 << 30},
+		"the volume is smaller in Cinder":  {func(_ *lcmtest.World, c *lcmtest.Cloud) { extended(c, 1<<29) }, 1, 1 << 30},
+		"the topology has no size":         {func(w *lcmtest.World, c *lcmtest.Cloud) { w.Put(unsized()); differs(w, lcmtest.StorageServer) }, 1, 0},
+		"the instance is being terminated": {func(w *lcmtest.World, _ *lcmtest.Cloud) { w.Post(lcmtest.Request(api.Terminate, api.PhaseStart)) }, 0, 1 << 30},
+		"the instance is not confirmed":    {func(w *lcmtest.World, _ *lcmtest.Cloud) { w.Restore() }, 0, 1 << 30},
+		"the node is well again": {func(w *lcmtest.World, _ *lcmtest.Cloud) {
+			w.Report(lcmtest.StorageServer, w.Status(lcmtest.StorageServer))
+		}, 0, 1 << 30},
+		"the cloud is away": {func(_ *lcmtest.World, c *lcmtest.Cloud) { c.Away = lcmtest.Unreachable() }, 1, 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, cloud := created(t)
-			cloud.extended(twoGiB)
-			w.differs(storageServer)
+			w, cloud := lcmtest.Created(t)
+			extended(cloud, twoGiB)
+			differs(w, lcmtest.StorageServer)
 			c.prepare(w, cloud)
-			if n := w.learns(cloud); n != c.asked || w.instance().Topology.Volumes[0].SizeBytes != c.want {
-				t.Errorf("asked %d times, want %d; the volume has %d bytes, want %d", n, c.asked, w.instance().Topology.Volumes[0].SizeBytes, c.want)
+			if n := learns(w, cloud); n != c.asked || w.Instance().Topology.Volumes[0].SizeBytes != c.want {
+				t.Errorf("asked %d times, want %d; the volume has %d bytes, want %d", n, c.asked, w.Instance().Topology.Volumes[0].SizeBytes, c.want)
 			}
 		})
 	}
@@ -147,36 +153,36 @@ func TestSizesThatAreNotLearned(t *testing.T) {
 
 // unsized is a request whose topology has no sizes.
 func unsized() api.InstanceSpec {
-	t := full()
-	t.StackID = stackOne
+	t := lcmtest.FullTopology()
+	t.StackID = lcmtest.StackOne
 	t.Volumes[0].SizeBytes = 0
-	return spec(t)
+	return lcmtest.Spec(t)
 }
 
 func TestAReportedSizeSurvivesARestartAndACloudThatIsAway(t *testing.T) {
-	w, c := created(t)
-	c.extended(twoGiB)
-	c.away = unreachable()
-	w.differs(storageServer)
-	w.learns(c)
-	w.restart()
-	c.away = nil
-	if n := w.learns(c); n != 1 || w.size() != twoGiB {
-		t.Errorf("asked %d times, %d bytes", n, w.size())
+	w, c := lcmtest.Created(t)
+	extended(c, twoGiB)
+	c.Away = lcmtest.Unreachable()
+	differs(w, lcmtest.StorageServer)
+	learns(w, c)
+	w.Restart()
+	c.Away = nil
+	if n := learns(w, c); n != 1 || size(w) != twoGiB {
+		t.Errorf("asked %d times, %d bytes", n, size(w))
 	}
 }
 
 // Operations and PUTs observe the stack anyway.
 func TestOperationsAndPutsLearnTheSize(t *testing.T) {
-	for name, do := range map[string]func(*world){
-		"an END": func(w *world) { w.post(scale(api.ScaleOut, api.PhaseEnd, nil)) },
-		"a PUT":  func(w *world) { w.put(stackSpec("vnf-1")) },
+	for name, do := range map[string]func(*lcmtest.World){
+		"an END": func(w *lcmtest.World) { w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, nil)) },
+		"a PUT":  func(w *lcmtest.World) { w.Put(lcmtest.StackSpec("vnf-1")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, c := created(t)
-			c.extended(twoGiB)
+			w, c := lcmtest.Created(t)
+			extended(c, twoGiB)
 			do(w)
-			if got := w.size(); got != twoGiB {
+			if got := size(w); got != twoGiB {
 				t.Errorf("%d bytes", got)
 			}
 		})
@@ -185,15 +191,15 @@ func TestOperationsAndPutsLearnTheSize(t *testing.T) {
 
 // An END that follows waits for the room.
 func TestAnEndWaitsForTheRoom(t *testing.T) {
-	w, c := created(t)
-	c.extended(twoGiB)
-	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
-	w.differs(storageServer)
-	if got := w.operation(op.ID); got.State != api.Processing {
+	w, c := lcmtest.Created(t)
+	extended(c, twoGiB)
+	op := w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, nil))
+	differs(w, lcmtest.StorageServer)
+	if got := w.Operation(op.ID); got.State != api.Processing {
 		t.Errorf("SCALE_OUT END is %+v, want PROCESSING", got)
 	}
-	w.converge(storageServer)
-	if got := w.operation(op.ID); got.State != api.Completed {
+	w.Converge(lcmtest.StorageServer)
+	if got := w.Operation(op.ID); got.State != api.Completed {
 		t.Errorf("SCALE_OUT END is %+v, want COMPLETED", got)
 	}
 }

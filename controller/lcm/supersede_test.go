@@ -4,37 +4,44 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 func TestTerminateSupersedesWhatIsNotOver(t *testing.T) {
 	const kept = "; the previous desired state is in force again"
 	for name, c := range map[string]struct {
-		made func(*world) api.Operation
+		made func(*lcmtest.World) api.Operation
 		says string
 	}{
-		"an END":       {func(w *world) api.Operation { return w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer)) }, "not ready: storage ("},
-		"a withdrawal": {func(w *world) api.Operation { return w.post(heal(api.PhaseStart, nil, storageServer)) }, kept},
-		"one that awaits its END": {func(w *world) api.Operation {
-			op := w.post(heal(api.PhaseStart, nil, storageServer))
-			w.absent()
+		"an END": {func(w *lcmtest.World) api.Operation {
+			return w.Post(lcmtest.Heal(api.PhaseEnd, lcmtest.HealedTopology(lcmtest.UUID(1, 2)), lcmtest.StorageServer))
+		}, "not ready: storage ("},
+		"a withdrawal": {func(w *lcmtest.World) api.Operation {
+			return w.Post(lcmtest.Heal(api.PhaseStart, nil, lcmtest.StorageServer))
+		}, kept},
+		"one that awaits its END": {func(w *lcmtest.World) api.Operation {
+			op := w.Post(lcmtest.Heal(api.PhaseStart, nil, lcmtest.StorageServer))
+			w.ReportAbsent()
 			return op
 		}, kept},
-		"a START that awaits its END": {func(w *world) api.Operation { return w.post(scale(api.ScaleOut, api.PhaseStart, grown())) }, kept},
+		"a START that awaits its END": {func(w *lcmtest.World) api.Operation {
+			return w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseStart, lcmtest.GrownTopology()))
+		}, kept},
 	} {
 		for phase, named := range map[api.OperationPhase]string{api.PhaseStart: "TERMINATE START", api.PhaseEnd: "TERMINATE"} {
 			t.Run(name+" by "+string(phase), func(t *testing.T) {
-				w := registered(t)
+				w := lcmtest.Registered(t)
 				op := c.made(w)
-				terminate := w.post(request(api.Terminate, phase))
-				w.wantState(terminate, api.Completed)
-				w.refused(w.wantState(op, api.Failed).Error, api.ProblemSuperseded, "operation "+terminate.ID+" ("+named+") superseded it", c.says)
+				terminate := w.Post(lcmtest.Request(api.Terminate, phase))
+				w.WantState(terminate, api.Completed)
+				w.WantRefused(w.WantState(op, api.Failed).Error, api.ProblemSuperseded, "operation "+terminate.ID+" ("+named+") superseded it", c.says)
 				if phase == api.PhaseEnd {
-					if i := w.instance(); i.State != api.NotInstantiated || len(i.Nodes) != 0 {
+					if i := w.Instance(); i.State != api.NotInstantiated || len(i.Nodes) != 0 {
 						t.Errorf("the instance is %s with nodes %v", i.State, i.Nodes)
 					}
 				} else if op.Phase == api.PhaseStart {
-					w.wantSection(masterServer, api.PersistentVolumesPresent)
+					w.WantSection(lcmtest.MasterServer, api.PersistentVolumesPresent)
 				}
 			})
 		}
@@ -42,69 +49,69 @@ func TestTerminateSupersedesWhatIsNotOver(t *testing.T) {
 }
 
 func TestASecondTerminateJoinsTheFirst(t *testing.T) {
-	w := instantiated(t)
-	start, again := request(api.Terminate, api.PhaseStart), request(api.Terminate, api.PhaseStart)
+	w := lcmtest.Instantiated(t)
+	start, again := lcmtest.Request(api.Terminate, api.PhaseStart), lcmtest.Request(api.Terminate, api.PhaseStart)
 	again.IdempotencyKey, again.DeadlineSeconds = "another client's", 60
-	first := w.post(start)
-	if second := w.post(again); second.ID != first.ID || !second.Joined || !second.Deadline.Equal(first.Deadline) {
+	first := w.Post(start)
+	if second := w.Post(again); second.ID != first.ID || !second.Joined || !second.Deadline.Equal(first.Deadline) {
 		t.Errorf("a second TERMINATE START is %+v, want it to join %+v", second, first)
 	}
 	w.Clock.Advance(time.Hour)
-	late := w.post(start)
+	late := w.Post(start)
 	if late.ID == first.ID || late.Joined {
 		t.Errorf("after its deadline the first is joined: %+v", late)
 	}
-	end := w.post(request(api.Terminate, api.PhaseEnd))
+	end := w.Post(lcmtest.Request(api.Terminate, api.PhaseEnd))
 	if end.Joined || end.Phase != api.PhaseEnd {
 		t.Errorf("TERMINATE END is %+v, want one of its own", end)
 	}
-	if second := w.post(request(api.Terminate, api.PhaseEnd)); second.ID != end.ID || !second.Joined {
+	if second := w.Post(lcmtest.Request(api.Terminate, api.PhaseEnd)); second.ID != end.ID || !second.Joined {
 		t.Errorf("a second TERMINATE END is %+v, want it to join %s", second, end.ID)
 	}
-	w.put(spec(full())) // something to end again
-	if anew := w.post(request(api.Terminate, api.PhaseEnd)); anew.Joined || len(w.instance().Nodes) != 0 {
-		t.Errorf("TERMINATE END after a PUT is %+v and leaves the nodes %v", anew, w.instance().Nodes)
+	w.Put(lcmtest.Spec(lcmtest.FullTopology())) // something to end again
+	if anew := w.Post(lcmtest.Request(api.Terminate, api.PhaseEnd)); anew.Joined || len(w.Instance().Nodes) != 0 {
+		t.Errorf("TERMINATE END after a PUT is %+v and leaves the nodes %v", anew, w.Instance().Nodes)
 	}
 }
 
 // A request that comes again after TERMINATE, from a client that lost its answer or a hook
 // that hung, begins nothing, however its operation ended.
 func TestALateRepeatAfterTerminateBeginsNothing(t *testing.T) {
-	end, start := request(api.Instantiate, api.PhaseEnd), request(api.Instantiate, api.PhaseStart)
-	end.Topology, start.Topology = full(), full()
+	end, start := lcmtest.Request(api.Instantiate, api.PhaseEnd), lcmtest.Request(api.Instantiate, api.PhaseStart)
+	end.Topology, start.Topology = lcmtest.FullTopology(), lcmtest.FullTopology()
 	for name, c := range map[string]struct {
 		r    api.OperationRequest
-		then func(*world, api.Operation)
+		then func(*lcmtest.World, api.Operation)
 		ends api.OperationState
 	}{
-		"an END in progress":          {end, func(*world, api.Operation) {}, api.Failed},
-		"a START that awaits its END": {start, func(*world, api.Operation) {}, api.Failed},
-		"an END that was cancelled":   {end, func(w *world, op api.Operation) { w.cancelled(op) }, api.Failed},
-		"an END whose deadline has passed": {end, func(w *world, _ api.Operation) {
+		"an END in progress":          {end, func(*lcmtest.World, api.Operation) {}, api.Failed},
+		"a START that awaits its END": {start, func(*lcmtest.World, api.Operation) {}, api.Failed},
+		"an END that was cancelled":   {end, func(w *lcmtest.World, op api.Operation) { w.MustCancel(op) }, api.Failed},
+		"an END whose deadline has passed": {end, func(w *lcmtest.World, _ api.Operation) {
 			w.Clock.Advance(time.Hour)
-			w.must(w.LCM.Sweep(w.ctx))
+			w.Must(w.LCM.Sweep(w.Ctx))
 		}, api.Failed},
-		"an END of before a restore": {end, func(w *world, _ api.Operation) {
-			w.converge(storageServer, masterServer, workerServer)
-			w.restored()
+		"an END of before a restore": {end, func(w *lcmtest.World, _ api.Operation) {
+			w.Converge(lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer)
+			w.Restore()
 		}, api.Completed},
 	} {
 		for _, phase := range []api.OperationPhase{api.PhaseStart, api.PhaseEnd} {
 			t.Run(name+", TERMINATE "+string(phase), func(t *testing.T) {
-				w := newWorld(t)
-				w.put(spec(nil))
-				w.upload(script, "#!/bin/sh\n")
+				w := lcmtest.New(t)
+				w.Put(lcmtest.Spec(nil))
+				w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
 				c.r.IdempotencyKey = "occurrence-1"
-				op := w.post(c.r)
+				op := w.Post(c.r)
 				c.then(w, op)
-				w.post(request(api.Terminate, phase))
-				before := w.instance()
-				repeat := w.post(c.r)
+				w.Post(lcmtest.Request(api.Terminate, phase))
+				before := w.Instance()
+				repeat := w.Post(c.r)
 				if repeat.ID != op.ID || !repeat.Joined || repeat.State != c.ends {
 					t.Errorf("the key gives %+v, want %s as it ended", repeat, op.ID)
 				}
-				if after := w.instance(); after.DesiredVersion != before.DesiredVersion || len(w.operations()) != 2 {
-					t.Errorf("the repeat left version %d, was %d, and %d operations", after.DesiredVersion, before.DesiredVersion, len(w.operations()))
+				if after := w.Instance(); after.DesiredVersion != before.DesiredVersion || len(w.Operations()) != 2 {
+					t.Errorf("the repeat left version %d, was %d, and %d operations", after.DesiredVersion, before.DesiredVersion, len(w.Operations()))
 				}
 			})
 		}
@@ -112,18 +119,18 @@ func TestALateRepeatAfterTerminateBeginsNothing(t *testing.T) {
 }
 
 func TestAJoinedOperationIsThatOfTheFirstRequest(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(full()))
-	w.upload(script, "#!/bin/sh\n")
-	r := request(api.Instantiate, api.PhaseEnd)
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	r := lcmtest.Request(api.Instantiate, api.PhaseEnd)
 	r.IdempotencyKey, r.DeadlineSeconds = "occurrence-1", 3600
-	first := w.post(r)
-	r.DeadlineSeconds, r.Topology = 60, topologyOf(server(uuid(1, 2), "storage"))
-	joined := w.post(r)
+	first := w.Post(r)
+	r.DeadlineSeconds, r.Topology = 60, lcmtest.TopologyOf(lcmtest.Server(lcmtest.UUID(1, 2), "storage"))
+	joined := w.Post(r)
 	if first.Joined || !joined.Joined || !joined.Deadline.Equal(first.Deadline) || len(joined.Targets) != 3 {
 		t.Errorf("joined %+v, want the first operation %+v", joined, first)
 	}
-	if w.operation(first.ID).Joined {
+	if w.Operation(first.ID).Joined {
 		t.Error("the record says that it was joined")
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 func TestWhatAnOperationMayNotAskFor(t *testing.T) {
-	twoMasters := full()
-	twoMasters.Servers = append(twoMasters.Servers, server(uuid(2, 2), "master"))
+	twoMasters := lcmtest.FullTopology()
+	twoMasters.Servers = append(twoMasters.Servers, lcmtest.Server(lcmtest.UUID(2, 2), "master"))
 	for name, c := range map[string]struct {
 		change  func(*api.OperationRequest)
 		pointer string
@@ -23,47 +24,49 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 		"an aspect to heal":    {func(r *api.OperationRequest) { r.AspectID = "worker_instance" }, "/aspectId", "belongs to SCALE"},
 		"steps to heal":        {func(r *api.OperationRequest) { r.NumberOfSteps = 1 }, "/numberOfSteps", "belongs to SCALE"},
 		"servers to terminate": {func(r *api.OperationRequest) {
-			r.Operation, r.VnfcInstanceIds = api.Terminate, []string{"vnfc-" + workerServer}
+			r.Operation, r.VnfcInstanceIds = api.Terminate, []string{"vnfc-" + lcmtest.WorkerServer}
 		}, "/vnfcInstanceIds", "belongs to HEAL and SCALE_IN"},
-		"SCALE_IN START of no VNFC": {func(r *api.OperationRequest) { *r = scale(api.ScaleIn, api.PhaseStart, nil) },
+		"SCALE_IN START of no VNFC": {func(r *api.OperationRequest) { *r = lcmtest.Scale(api.ScaleIn, api.PhaseStart, nil) },
 			"/vnfcInstanceIds", "names the VNFC instances that leave"},
 		"a broken topology": {func(r *api.OperationRequest) {
-			r.Topology = full()
+			r.Topology = lcmtest.FullTopology()
 			r.Topology.Servers[1].ID = "master"
 		}, "/topology/servers/1/id", "server id (Nova"},
-		"two stacks": {func(r *api.OperationRequest) { r.StackID, r.Topology = stackTwo, full() }, "/topology/stackId", stackTwo},
+		"two stacks": {func(r *api.OperationRequest) { r.StackID, r.Topology = lcmtest.StackTwo, lcmtest.FullTopology() }, "/topology/stackId", lcmtest.StackTwo},
 		"an END that learns nothing": {func(r *api.OperationRequest) { r.Phase = api.PhaseEnd },
 			"/topology", "nothing has changed since"},
-		"an unknown server": {func(r *api.OperationRequest) { r.VnfcInstanceIds = []string{"vnfc-" + workerServer, "vnfc-x"} },
+		"an unknown server": {func(r *api.OperationRequest) { r.VnfcInstanceIds = []string{"vnfc-" + lcmtest.WorkerServer, "vnfc-x"} },
 			"/vnfcInstanceIds/1", `"vnfc-x"`},
-		"the only master":       {func(r *api.OperationRequest) { *r = heal(api.PhaseStart, nil, masterServer) }, "/vnfcInstanceIds", "names every master"},
-		"the only master's END": {func(r *api.OperationRequest) { *r = heal(api.PhaseEnd, full(), masterServer) }, "/vnfcInstanceIds", "heal the entire VNF instead"},
+		"the only master": {func(r *api.OperationRequest) { *r = lcmtest.Heal(api.PhaseStart, nil, lcmtest.MasterServer) }, "/vnfcInstanceIds", "names every master"},
+		"the only master's END": {func(r *api.OperationRequest) {
+			*r = lcmtest.Heal(api.PhaseEnd, lcmtest.FullTopology(), lcmtest.MasterServer)
+		}, "/vnfcInstanceIds", "heal the entire VNF instead"},
 		"every master": {func(r *api.OperationRequest) {
-			*r = heal(api.PhaseStart, twoMasters, masterServer, uuid(2, 2))
-		}, "/vnfcInstanceIds", uuid(2, 2)},
+			*r = lcmtest.Heal(api.PhaseStart, twoMasters, lcmtest.MasterServer, lcmtest.UUID(2, 2))
+		}, "/vnfcInstanceIds", lcmtest.UUID(2, 2)},
 		"to scale the storage server": {func(r *api.OperationRequest) {
-			*r = scale(api.ScaleOut, api.PhaseStart, nil)
+			*r = lcmtest.Scale(api.ScaleOut, api.PhaseStart, nil)
 			r.AspectID = "storage"
 		}, "/aspectId", "the storage server's, which cannot be scaled"},
 		"to scale an unknown aspect": {func(r *api.OperationRequest) {
-			*r = scale(api.ScaleOut, api.PhaseStart, nil)
+			*r = lcmtest.Scale(api.ScaleOut, api.PhaseStart, nil)
 			r.AspectID = "workers"
 		}, "/aspectId", "expected one of master_instance, worker_instance"},
 		"to scale the storage server in": {func(r *api.OperationRequest) {
-			*r = scale(api.ScaleIn, api.PhaseStart, nil)
-			r.VnfcInstanceIds = []string{"vnfc-" + storageServer}
+			*r = lcmtest.Scale(api.ScaleIn, api.PhaseStart, nil)
+			r.VnfcInstanceIds = []string{"vnfc-" + lcmtest.StorageServer}
 		}, "/vnfcInstanceIds/0", "cannot be scaled"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := instantiated(t)
-			r := heal(api.PhaseStart, nil, workerServer)
+			w := lcmtest.Instantiated(t)
+			r := lcmtest.Heal(api.PhaseStart, nil, lcmtest.WorkerServer)
 			c.change(&r)
-			before := w.commits()
-			_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-			if faults := w.faults(err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
+			before := w.LastCommit()
+			_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, r)
+			if faults := faults(w, err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
 				t.Errorf("faults %v, want one at %s that says %q", faults, c.pointer, c.says)
 			}
-			if before != w.commits() {
+			if before != w.LastCommit() {
 				t.Error("a refused operation wrote to the store")
 			}
 		})
@@ -71,27 +74,27 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 }
 
 func TestWhatAnOperationMayAskFor(t *testing.T) {
-	twoMasters := full()
-	twoMasters.Servers = append(twoMasters.Servers, server(uuid(2, 2), "master"))
-	noIDs := full()
+	twoMasters := lcmtest.FullTopology()
+	twoMasters.Servers = append(twoMasters.Servers, lcmtest.Server(lcmtest.UUID(2, 2), "master"))
+	noIDs := lcmtest.FullTopology()
 	for i := range noIDs.Servers {
 		noIDs.Servers[i].VnfcInstanceID = ""
 	}
 	for name, r := range map[string]api.OperationRequest{
-		"the entire VNF":                    heal(api.PhaseStart, nil),
-		"every server by name":              heal(api.PhaseStart, nil, storageServer, masterServer, workerServer),
-		"one of two masters":                heal(api.PhaseStart, twoMasters, masterServer),
-		"the storage server":                heal(api.PhaseStart, nil, storageServer),
-		"a server by its own id":            {Operation: api.Heal, Phase: api.PhaseStart, Topology: noIDs, VnfcInstanceIds: []string{workerServer}},
-		"one worker less":                   {Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, VnfcInstanceIds: []string{"vnfc-" + workerServer}},
-		"a START of an operation without":   scale(api.ScaleOut, api.PhaseStart, nil),
-		"INSTANTIATE of what is":            request(api.Instantiate, api.PhaseStart),
-		"TERMINATE":                         request(api.Terminate, api.PhaseStart),
+		"the entire VNF":                    lcmtest.Heal(api.PhaseStart, nil),
+		"every server by name":              lcmtest.Heal(api.PhaseStart, nil, lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer),
+		"one of two masters":                lcmtest.Heal(api.PhaseStart, twoMasters, lcmtest.MasterServer),
+		"the storage server":                lcmtest.Heal(api.PhaseStart, nil, lcmtest.StorageServer),
+		"a server by its own id":            {Operation: api.Heal, Phase: api.PhaseStart, Topology: noIDs, VnfcInstanceIds: []string{lcmtest.WorkerServer}},
+		"one worker less":                   {Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, VnfcInstanceIds: []string{"vnfc-" + lcmtest.WorkerServer}},
+		"a START of an operation without":   lcmtest.Scale(api.ScaleOut, api.PhaseStart, nil),
+		"INSTANTIATE of what is":            lcmtest.Request(api.Instantiate, api.PhaseStart),
+		"TERMINATE":                         lcmtest.Request(api.Terminate, api.PhaseStart),
 		"a phase that is not said, the END": {Operation: api.Terminate},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := instantiated(t)
-			if op := w.post(r); op.State != api.Completed {
+			w := lcmtest.Instantiated(t)
+			if op := w.Post(r); op.State != api.Completed {
 				t.Errorf("the operation is %+v, want COMPLETED", op)
 			}
 		})
@@ -99,47 +102,38 @@ func TestWhatAnOperationMayAskFor(t *testing.T) {
 }
 
 func TestHealAndScaleNeedAnInstanceThatIsInstantiated(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(full()))
-	w.upload(script, "#!/bin/sh\n")
-	for _, r := range []api.OperationRequest{heal(api.PhaseStart, nil), scale(api.ScaleOut, api.PhaseEnd, full())} {
-		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-		w.refused(err, api.ProblemConflict, "NOT_INSTANTIATED", "INSTANTIATE END")
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	for _, r := range []api.OperationRequest{lcmtest.Heal(api.PhaseStart, nil), lcmtest.Scale(api.ScaleOut, api.PhaseEnd, lcmtest.FullTopology())} {
+		_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, r)
+		w.WantRefused(err, api.ProblemConflict, "NOT_INSTANTIATED", "INSTANTIATE END")
 	}
 }
 
 func TestInstantiateNeedsServersWithARole(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(nil))
-	w.upload(script, "#!/bin/sh\n")
-	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
-	w.refused(err, api.ProblemInvalid, "/topology: is missing and none is known")
-	r := request(api.Instantiate, api.PhaseEnd)
-	r.Topology = topologyOf(api.Server{ID: workerServer, Name: "other"})
-	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "storage_server_CP" (storage)`)
+	w := lcmtest.New(t)
+	w.Put(lcmtest.Spec(nil))
+	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
+	_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Request(api.Instantiate, api.PhaseEnd))
+	w.WantRefused(err, api.ProblemInvalid, "/topology: is missing and none is known")
+	r := lcmtest.Request(api.Instantiate, api.PhaseEnd)
+	r.Topology = lcmtest.TopologyOf(api.Server{ID: lcmtest.WorkerServer, Name: "other"})
+	_, err = w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, r)
+	w.WantRefused(err, api.ProblemInvalid, "/topology/servers", `connection point "storage_server_CP" (storage)`)
 	r.Partial = true // a part of a VNF is more than nothing
-	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-	w.refused(err, api.ProblemInvalid, "/topology/servers: holds no server with a role")
-	if i := w.instance(); i.State != api.NotInstantiated || len(w.operations()) != 0 {
-		t.Errorf("the instance is %s after an END without any server, its operations are %+v", i.State, w.operations())
+	_, err = w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, r)
+	w.WantRefused(err, api.ProblemInvalid, "/topology/servers: holds no server with a role")
+	if i := w.Instance(); i.State != api.NotInstantiated || len(w.Operations()) != 0 {
+		t.Errorf("the instance is %s after an END without any server, its operations are %+v", i.State, w.Operations())
 	}
 	r.Partial = false
-	r.Topology = topologyOf(server(storageServer, "storage"))
-	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers: no server has the role master", "no server has the role worker")
+	r.Topology = lcmtest.TopologyOf(lcmtest.Server(lcmtest.StorageServer, "storage"))
+	_, err = w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, r)
+	w.WantRefused(err, api.ProblemTopologyIncomplete, "/topology/servers: no server has the role master", "no server has the role worker")
 	r.Partial = true
-	if op := w.post(r); op.State != api.Processing || len(op.Warnings) > 0 {
+	if op := w.Post(r); op.State != api.Processing || len(op.Warnings) > 0 {
 		t.Errorf("INSTANTIATE END of a partial topology is %+v, want PROCESSING without warnings", op)
 	}
-	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress)
-}
-
-func saysOne(warnings []api.Fault, pointer, part string) bool {
-	for _, f := range warnings {
-		if f.Pointer == pointer && strings.Contains(f.Message, part) {
-			return true
-		}
-	}
-	return false
+	w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lcmtest.InstanceID), api.ProblemOperationInProgress)
 }

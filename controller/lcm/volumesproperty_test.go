@@ -8,13 +8,14 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // instantiateAll is what most histories are about: all is there, and converges.
 func (h *history) instantiateAll(t *rapid.T) {
-	whole := topologyOf(pool[rapid.IntRange(0, 1).Draw(t, "storage server")], pool[2], pool[4])
+	whole := lcmtest.TopologyOf(pool[rapid.IntRange(0, 1).Draw(t, "storage server")], pool[2], pool[4])
 	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: whole, Partial: true, DeadlineSeconds: 3600})
 	h.convergeAny(t)
 	h.convergeAny(t)
@@ -23,7 +24,7 @@ func (h *history) instantiateAll(t *rapid.T) {
 // healStorage is the START of a HEAL of the storage server in force.
 func (h *history) healStorage(t *rapid.T) {
 	r := api.OperationRequest{Operation: api.Heal, Phase: api.PhaseStart}
-	if top := h.instance().Topology; top != nil {
+	if top := h.Instance().Topology; top != nil {
 		for _, s := range top.Servers {
 			if s.Name == "storage" || rapid.IntRange(0, 4).Draw(t, s.ID) == 0 {
 				r.VnfcInstanceIds = append(r.VnfcInstanceIds, s.VnfcInstanceID)
@@ -60,7 +61,7 @@ func drawPoints(t *rapid.T) []string {
 // remember notes which storage server, of the stack before the operation (without what an
 // interrupted START had changed) or after it, a START takes away, or gives other addresses, that leaves something of the stack in force.
 func (h *history) remember(op api.Operation, r api.OperationRequest, before *api.Topology) {
-	now := h.instance().Topology
+	now := h.Instance().Topology
 	if r.Operation != api.Heal && r.Operation != api.ChangeExtConn || r.Phase != api.PhaseStart || now == nil {
 		return
 	}
@@ -89,18 +90,18 @@ func (h *history) remember(op api.Operation, r api.OperationRequest, before *api
 func (h *history) uploadAny(t *rapid.T) {
 	content := "no manifest"
 	if rapid.IntRange(0, 3).Draw(t, "good") > 0 {
-		content = manifestOf(rapid.SampledFrom([]string{"pv1", "pv2"}).Draw(t, "name"))
+		content = lcmtest.ManifestOf(rapid.SampledFrom([]string{"pv1", "pv2"}).Draw(t, "name"))
 	}
 	h.Clock.Advance(time.Second)
-	h.upload(manifestFile, content)
+	h.Upload(lcmtest.ManifestFile, content)
 }
 
 // serves names what the document of a storage server asks it to serve.
 func (h *history) serves(id string) string {
-	config, _, err := h.LCM.Nodes.NodeConfig(h.ctx, id)
-	h.must(err)
+	config, _, err := h.LCM.Nodes.NodeConfig(h.Ctx, id)
+	h.Must(err)
 	text, err := json.Marshal(config.Storage)
-	h.must(err)
+	h.Must(err)
 	return fmt.Sprintf("%s in epoch %d: %s", id, config.Epoch, text)
 }
 
@@ -111,7 +112,7 @@ func (h *history) checkWithdrawn(t *rapid.T, start api.Operation) {
 	if !ok {
 		return
 	}
-	if left := h.cluster.onServer(addressesOf(server), func(v *persistentVolume) bool { return v.ours }); len(left) > 0 {
+	if left := h.cluster.onServer(lcmtest.AddressesOf(server), func(v *persistentVolume) bool { return v.ours }); len(left) > 0 {
 		t.Fatalf("%s START %s of %s completed, and the cluster has %v of it", start.Operation, start.ID, server.ID, left)
 	}
 }
@@ -122,11 +123,11 @@ func (h *history) checkVolumes(t *rapid.T) {
 	var speaker *api.Node
 	var section *api.PersistentVolumesSection
 	var storage, withheld *api.Node
-	expected := h.instance().Nodes
+	expected := h.Instance().Nodes
 	masters := 0
 	for _, n := range h.nodes() {
-		config, _, err := h.LCM.Nodes.NodeConfig(h.ctx, n.ID)
-		h.must(err)
+		config, _, err := h.LCM.Nodes.NodeConfig(h.Ctx, n.ID)
+		h.Must(err)
 		if config.PersistentVolumes != nil && speaker != nil {
 			t.Fatalf("the documents of %s and %s both have PersistentVolumes", speaker.ID, n.ID)
 		}
@@ -161,9 +162,9 @@ func (h *history) checkVolumes(t *rapid.T) {
 // checkSilent wants a reason that holds where there is a master and nothing for it to do.
 func (h *history) checkSilent(t *rapid.T, storage, withheld *api.Node, masters int) {
 	var inst store.Instance
-	h.must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
+	h.Must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(lcmtest.InstanceID); return err }))
 	if withheld == nil {
-		wanted := inst.CarriedOver.Registered || len(h.instance().MissingFiles) > 0 || h.namesManifest()
+		wanted := inst.CarriedOver.Registered || len(h.Instance().MissingFiles) > 0 || h.namesManifest()
 		if masters > 0 && wanted {
 			t.Fatalf("no master has PersistentVolumes, and from none they are withheld")
 		}
@@ -173,7 +174,7 @@ func (h *history) checkSilent(t *rapid.T, storage, withheld *api.Node, masters i
 		if w.Reason != api.ReasonWaitingForExports || storage == nil || storage.State != api.NodeEnrolled {
 			continue
 		}
-		n, digest := h.node(storage.ID), storage.Digest
+		n, digest := h.Node(storage.ID), storage.Digest
 		c := n.Status.Condition(api.ConditionExportsServed)
 		if p := h.applied[storage.ID]; p == (applied{n.Generation, digest, h.Store.Epoch()}) && c != nil && c.Status == api.ConditionTrue && n.Ready {
 			t.Fatalf("PersistentVolumes wait for %s, which serves: %+v", storage.ID, w)
@@ -182,8 +183,8 @@ func (h *history) checkSilent(t *rapid.T, storage, withheld *api.Node, masters i
 }
 
 func (h *history) namesManifest() bool {
-	return slices.ContainsFunc(h.instance().Files, func(f api.PackageFile) bool { return f.Path == manifestFile }) &&
-		slices.Contains(manifestsOf(h.instance().AdditionalParams), manifestFile)
+	return slices.ContainsFunc(h.Instance().Files, func(f api.PackageFile) bool { return f.Path == lcmtest.ManifestFile }) &&
+		slices.Contains(manifestsOf(h.Instance().AdditionalParams), lcmtest.ManifestFile)
 }
 
 func manifestsOf(text json.RawMessage) (paths []string) {
@@ -207,9 +208,9 @@ func manifestsOf(text json.RawMessage) (paths []string) {
 // and awaits its END.
 func (h *history) checkAsked(t *rapid.T, section *api.PersistentVolumesSection) {
 	var inst store.Instance
-	h.must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
+	h.Must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(lcmtest.InstanceID); return err }))
 	for _, sequence := range []int64{inst.ProcessingSequence, inst.AwaitingEndSequence} {
-		if _, ok := h.healed[sequence]; ok && h.Clock.Now().Before(h.operation(fmt.Sprint(sequence)).Deadline) {
+		if _, ok := h.healed[sequence]; ok && h.Clock.Now().Before(h.Operation(fmt.Sprint(sequence)).Deadline) {
 			return
 		}
 	}

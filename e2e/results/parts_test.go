@@ -108,7 +108,8 @@ func TestThePackagesWithAStoreAreRunOnEtcd(t *testing.T) {
 		}
 		rel, err := filepath.Rel(root, filepath.Dir(path))
 		for _, i := range file.Imports {
-			if strings.HasSuffix(i.Path.Value, `/controller/storetest"`) || strings.HasSuffix(i.Path.Value, `/controller/controllertest"`) {
+			switch _, kit, _ := strings.Cut(i.Path.Value, "/controller/"); kit {
+			case `storetest"`, `controllertest"`, `lcm/lcmtest"`:
 				want["./"+rel] = true
 			}
 		}
