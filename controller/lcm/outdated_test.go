@@ -56,37 +56,6 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 	}
 }
 
-// An instance can be ended and deleted whatever this controller thinks of its parameters.
-func TestWhatAnOlderControllerAcceptedCanBeTerminated(t *testing.T) {
-	for name, c := range lcmtest.Outdated {
-		t.Run(name, func(t *testing.T) {
-			w := lcmtest.Instantiated(t)
-			w.Outdate(c.Change)
-			servers, documents := []string{lcmtest.StorageServer, lcmtest.MasterServer, lcmtest.WorkerServer}, map[string]string{}
-			for _, id := range servers {
-				documents[id] = w.Node(id).Digest
-			}
-			w.WantState(w.Post(lcmtest.Request(api.Terminate, api.PhaseStart)), api.Completed)
-			for _, id := range servers {
-				if n := w.Node(id); n.State != api.NodeEnrolled || n.Digest != documents[id] {
-					t.Errorf("after the START, %s is %s with the document %s, want %s", n.Name, n.State, n.Digest, documents[id])
-				}
-			}
-			w.WantState(w.Post(lcmtest.Request(api.Terminate, api.PhaseEnd)), api.Completed)
-			for _, id := range servers {
-				if n := w.Node(id); n.State != api.NodeRevoked {
-					t.Errorf("after the END, %s is %s", n.Name, n.State)
-				}
-			}
-			if i := w.Instance(); i.State != api.NotInstantiated || i.Topology != nil {
-				t.Errorf("the instance is %s with the topology %+v", i.State, i.Topology)
-			}
-			w.Restart()
-			w.Must(w.LCM.Instances.DeleteInstance(w.Ctx, lcmtest.InstanceID))
-		})
-	}
-}
-
 // saysAny is saysOne for a place and all below it.
 func saysAny(warnings []api.Fault, under, part string) bool {
 	for _, f := range warnings {

@@ -33,37 +33,6 @@ func TestVolumesAreRegisteredOnceTheyAreServed(t *testing.T) {
 	}
 }
 
-func TestHealOfTheStorageServerWithdrawsItsVolumes(t *testing.T) {
-	w := lcmtest.Registered(t)
-	start := w.Post(lcmtest.Heal(api.PhaseStart, nil, lcmtest.StorageServer))
-	if s := w.Section(lcmtest.MasterServer); start.State != api.Processing || s.State != api.PersistentVolumesAbsent || s.Servers[0] != "10.10.0.5" {
-		t.Fatalf("HEAL START is %+v, the section %+v", start, s)
-	}
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lcmtest.InstanceID, lcmtest.Heal(api.PhaseEnd, lcmtest.HealedTopology(lcmtest.UUID(1, 2)), lcmtest.StorageServer))
-	w.WantRefused(err, api.ProblemOperationInProgress, "HEAL START")
-	w.Restart()
-	w.ReportVolumes(lcmtest.MasterServer, api.ConditionTrue, api.ReasonRegistered, "")
-	if got := w.Operation(start.ID); got.State != api.Processing {
-		t.Fatalf("HEAL START is %s on the word of a document that is no more", got.State)
-	}
-	w.ReportVolumes(lcmtest.MasterServer, api.ConditionTrue, api.ReasonAbsent, "")
-	if got := w.Operation(start.ID); got.State != api.Completed {
-		t.Fatalf("HEAL START is %+v, want COMPLETED", got)
-	}
-	end := w.Post(lcmtest.Heal(api.PhaseEnd, lcmtest.HealedTopology(lcmtest.UUID(1, 2)), lcmtest.StorageServer))
-	if s := w.Section(lcmtest.MasterServer); s != nil {
-		t.Fatalf("before the new storage server serves the section is %+v", s)
-	}
-	w.Converge(lcmtest.UUID(1, 2), lcmtest.MasterServer)
-	if s := w.Section(lcmtest.MasterServer); s == nil || s.State != api.PersistentVolumesPresent {
-		t.Fatalf("after it the section is %+v", s)
-	}
-	w.Converge(lcmtest.MasterServer)
-	if got := w.Operation(end.ID); got.State != api.Completed {
-		t.Fatalf("HEAL END is %+v, want COMPLETED", got)
-	}
-}
-
 func TestAVolumeInUseFailsTheHealAtOnce(t *testing.T) {
 	w := lcmtest.Registered(t)
 	version := w.Instance().DesiredVersion

@@ -121,6 +121,7 @@ var Parts = [][]Suite{
 		{Package: "./controller/invariant", OnEtcd: true},
 		{Package: "./controller/lcm", OnEtcd: true},
 		{Package: "./controller/node", OnEtcd: true},
+		{Package: "./controller/operation", OnEtcd: true},
 		{Package: "./controller/permit", OnEtcd: true},
 		{Package: "./controller/replica", OnEtcd: true},
 	},

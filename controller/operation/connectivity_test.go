@@ -1,6 +1,7 @@
-package lcm_test
+package operation_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -214,4 +215,13 @@ func TestConnectionPointsBelongToTheirOperation(t *testing.T) {
 	if f := faults(w, err); len(f) != 1 || f[0].Pointer != "/connectionPointNames" {
 		t.Errorf("%+v", f)
 	}
+}
+
+// faults is every fault of a request that was refused.
+func faults(w *lcmtest.World, err error) []api.Fault {
+	w.Helper()
+	w.WantRefused(err, api.ProblemInvalid)
+	var p *api.Problem
+	errors.As(err, &p)
+	return p.InvalidParams
 }

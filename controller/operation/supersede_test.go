@@ -1,4 +1,4 @@
-package lcm_test
+package operation_test
 
 import (
 	"testing"
