@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/invariant"
 	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -56,49 +55,6 @@ func TestAStartThatEndsEarlyIsTakenBackFromTheMembers(t *testing.T) {
 			w.WantRefused(w.WantState(start, api.Failed).Error, c.problem, c.says...)
 			w.WantAskedToLeave(lcmtest.MasterServer)
 		})
-	}
-}
-
-// SCALE_IN without an END, as Tacker's v1 API posts it.
-func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
-	for name, r := range map[string]api.OperationRequest{"as it wants": lcmtest.ScaleInStart(lcmtest.MemberStack), "by force": lcmtest.Forced(lcmtest.ScaleInStart(lcmtest.MemberStack))} {
-		t.Run(name, func(t *testing.T) { retiredWithoutAnEnd(t, r) })
-	}
-}
-
-func retiredWithoutAnEnd(t *testing.T, r api.OperationRequest) {
-	w, c := lcmtest.CreatedWithMembers(t)
-	w.Put(lcmtest.AsMembers(api.InstanceSpec{AdditionalParams: lcmtest.Parameters("10.10.0.0/24")}))
-	for range 2 {
-		w.Converge(w.Instance().Nodes...)
-	}
-	start := w.Post(r)
-	w.ReportLeft(lcmtest.MasterServer)
-	w.WantState(start, api.Completed)
-	w.WantAskedToLeave(lcmtest.MasterServer, lcmtest.SecondWorker, lcmtest.ThirdWorker)
-	c.Stacks[lcmtest.StackOne] = lcmtest.FullTopology()
-	w.FallSilent(lcmtest.SecondWorker, lcmtest.ThirdWorker)
-	retires(w, c)
-	if has(w, lcmtest.SecondWorker) || w.Node(lcmtest.ThirdWorker).State != api.NodeRevoked {
-		t.Errorf("%s is still there, or %s is %+v", lcmtest.SecondWorker, lcmtest.ThirdWorker, w.Node(lcmtest.ThirdWorker))
-	}
-	w.WantAskedToLeave(lcmtest.MasterServer)
-	if broken, err := invariant.Check(w.Store, nil); err != nil || len(broken) > 0 {
-		t.Errorf("the store is broken: %v, %v", broken, err)
-	}
-}
-
-// The documents of the others change by its name and by nothing else.
-func TestAWorkerThatCallsIsAddedToItsCluster(t *testing.T) {
-	w, c := lcmtest.Created(t)
-	w.Put(lcmtest.AsMembers(api.InstanceSpec{AdditionalParams: lcmtest.Parameters("10.10.0.0/24")}))
-	for range 2 {
-		w.Converge(w.Instance().Nodes...)
-	}
-	c.Stacks[lcmtest.StackOne] = lcmtest.GrownTopology()
-	w.Must(w.Enroll(lcmtest.SecondWorker))
-	if config := w.Document(lcmtest.MasterServer); !has(w, lcmtest.SecondWorker) || len(config.ClusterMembers.Members) != 3 {
-		t.Errorf("the topology has the worker: %v; the members are %+v", has(w, lcmtest.SecondWorker), config.ClusterMembers)
 	}
 }
 

@@ -1,8 +1,6 @@
 package lcm_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,44 +62,6 @@ func TestAnInstanceIsInstantiatedOnceItsServersAreMembers(t *testing.T) {
 	}
 	w.Converge(lcmtest.WorkerServer)
 	w.WantState(op, api.Completed)
-}
-
-func TestTheAccessToACluster(t *testing.T) {
-	refused := func(w *lcmtest.World, says ...string) {
-		t.Helper()
-		_, err := w.LCM.Instances.ClusterAccess(w.Ctx, lcmtest.InstanceID)
-		w.WantRefused(err, api.ProblemNotFound, says...)
-	}
-	w := lcmtest.New(t)
-	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
-	refused(w, lcmtest.InstanceID, "its parameters have no cluster_members")
-	w.Put(lcmtest.WithMembers(nil))
-	refused(w, "has not reported any yet: NotEnrolled, its agent has not enrolled")
-	w.Converge(lcmtest.StorageServer, lcmtest.MasterServer)
-	w.ReportNotJoined(lcmtest.MasterServer)
-	refused(w, "master ("+lcmtest.MasterServer+")", "NotJoined, ClusterMember")
-	w.Converge(lcmtest.MasterServer)
-	w.Converge(lcmtest.MasterServer) // what it has because it is a member, too
-	refused(w, "is ready and has not reported any")
-	half := lcmtest.ClusterFacts()
-	half.Token = ""
-	w.ReportCluster(lcmtest.MasterServer, half)
-	refused(w, "has not reported any")
-	w.ReportCluster(lcmtest.MasterServer, lcmtest.ClusterFacts())
-	want := api.ClusterAccess{Endpoint: "10.10.0.5:6443", CACertificate: "PEM of the CA", Token: lcmtest.VIMToken, TokenExpiresAt: lcmtest.ClusterFacts().TokenExpiresAt}
-	if diff := cmp.Diff(want, w.ClusterAccess()); diff != "" {
-		t.Errorf("access (-want +got):\n%s", diff)
-	}
-
-	outside := lcmtest.FullTopology()
-	outside.Servers[1].ConnectionPoints = append(outside.Servers[1].ConnectionPoints,
-		api.ConnectionPoint{Name: "masterNode_FIP", Addresses: []string{"10.10.0.5"}, FloatingAddresses: []string{"203.0.113.5"}})
-	named := lcmtest.WithMembers(outside)
-	named.AdditionalParams = json.RawMessage(strings.Replace(string(named.AdditionalParams), `"cluster_cp_name"`, `"cluster_fip_name": "masterNode_FIP", "cluster_cp_name"`, 1))
-	w.Put(named)
-	if got := w.ClusterAccess(); got.Endpoint != "203.0.113.5:6443" || w.Document(lcmtest.MasterServer).Cluster.ExternalAddress != "203.0.113.5" || w.Document(lcmtest.WorkerServer).Cluster.Endpoint != "10.10.0.5:6443" {
-		t.Errorf("with a floating address it is %+v, and the master has %+v", got, w.Document(lcmtest.MasterServer).Cluster)
-	}
 }
 
 // What a machine says of the cluster is believed of one machine only.
@@ -174,38 +134,6 @@ func TestWhatIsNewOfACluster(t *testing.T) {
 	}
 	_, err := w.LCM.Instances.ClusterAccess(w.Ctx, lcmtest.InstanceID)
 	w.WantRefused(err, api.ProblemNotFound) // the token was of the other cluster
-}
-
-// Each secret of the cluster is where it must be, and nowhere else in plain text.
-func TestSecretsOfAClusterAreSealed(t *testing.T) {
-	w := lcmtest.Joined(t, lcmtest.FullTopology())
-	w.ReportCluster(lcmtest.MasterServer, lcmtest.ClusterFacts()) // what it has reported last
-	master, worker := w.Document(lcmtest.MasterServer), w.Document(lcmtest.WorkerServer).Cluster
-	secrets := []string{lcmtest.VIMToken, master.Cluster.BootstrapToken, worker.BootstrapToken, master.Cluster.CertificateKey}
-	nodes, err := w.LCM.Nodes.ListNodes(w.Ctx, lcmtest.InstanceID, true)
-	w.Must(err)
-	plan, err := w.LCM.Instances.PlanInstance(w.Ctx, lcmtest.InstanceID, lcmtest.Spec(nil))
-	w.Must(err)
-	shown, err := json.Marshal([]any{w.Instance(), nodes, w.Operations(), plan})
-	w.Must(err)
-	var backup bytes.Buffer
-	taken, err := w.Backups.Take(w.Ctx)
-	w.Must(err)
-	w.Must(taken.Write(w.Ctx, &backup))
-	w.Must(taken.Close())
-	for where, text := range map[string][]byte{"what people are shown": shown, "the store": w.Content(), "a backup": backup.Bytes()} {
-		if !bytes.Contains(text, []byte(lcmtest.WorkerServer)) {
-			t.Errorf("%s does not even name the worker", where)
-		}
-		for _, secret := range secrets {
-			if secret == "" || bytes.Contains(text, []byte(secret)) {
-				t.Errorf("%q is in %s", secret, where)
-			}
-		}
-	}
-	if text, err := json.Marshal(w.Document(lcmtest.WorkerServer)); err != nil || bytes.Contains(text, []byte(master.Cluster.BootstrapToken)) || bytes.Contains(text, []byte(master.Cluster.CertificateKey)) {
-		t.Errorf("the worker's document has a secret of the master: %s (%v)", text, err)
-	}
 }
 
 // A master that left, or fell silent, keeps nothing of what the one has that speaks now.

@@ -160,14 +160,6 @@ func TestTwoManifestsMayNotRegisterOneVolume(t *testing.T) {
 	w.Post(lcmtest.Request(api.Instantiate, api.PhaseStart))
 }
 
-func TestAFileMayComeBeforeItsInstance(t *testing.T) {
-	w := lcmtest.New(t)
-	w.Upload(lcmtest.ScriptFile, "")
-	if i := w.Put(lcmtest.Spec(lcmtest.FullTopology())); len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
-		t.Errorf("files %+v, want the one there is with its fault", i.Files)
-	}
-}
-
 func TestAFileWhoseCheckWasCutOffBlocksUntilItIsChecked(t *testing.T) {
 	w := lcmtest.New(t)
 	w.Put(lcmtest.Spec(lcmtest.FullTopology()))

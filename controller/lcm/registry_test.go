@@ -10,7 +10,6 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/invariant"
 	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
-	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -113,32 +112,4 @@ func TestARegistrysVolumeIsPermittedToItsServer(t *testing.T) {
 	if len(broken) > 0 {
 		t.Errorf("the records contradict each other: %v", broken)
 	}
-}
-
-func TestNothingIsLeftOfARegistryThatIsTerminatedAndDeleted(t *testing.T) {
-	w := lcmtest.Registry(t)
-	w.Post(lcmtest.Heal(api.PhaseEnd, lcmtest.RegistryTopology(lcmtest.RegistryHealed), lcmtest.RegistryServer))
-	w.Converge(lcmtest.RegistryHealed)
-	w.Post(lcmtest.Request(api.Terminate, api.PhaseStart))
-	w.Post(lcmtest.Request(api.Terminate, api.PhaseEnd))
-	w.Must(w.LCM.Instances.DeleteInstance(w.Ctx, lcmtest.InstanceID))
-	w.Must(w.Files.Collect(w.Ctx))
-	if names := w.BlobNames(); len(names) > 0 {
-		t.Errorf("blobs %v are left", names)
-	}
-	w.Must(w.Store.View(func(tx *store.Tx) error {
-		instances, err := tx.Instances().All()
-		w.Must(err)
-		desired, err := tx.Desired().All()
-		w.Must(err)
-		nodes, err := tx.Nodes().All()
-		w.Must(err)
-		operations, err := tx.Operations().All()
-		w.Must(err)
-		records, err := tx.Files().All()
-		if n := len(instances) + len(desired) + len(nodes) + len(operations) + len(records); n > 0 {
-			t.Errorf("%d records are left", n)
-		}
-		return err
-	}))
 }

@@ -1,4 +1,4 @@
-package lcm_test
+package discovery_test
 
 import (
 	"bytes"
@@ -8,9 +8,39 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/invariant"
 	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
+
+// SCALE_IN without an END, as Tacker's v1 API posts it.
+func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
+	for name, r := range map[string]api.OperationRequest{"as it wants": lcmtest.ScaleInStart(lcmtest.MemberStack), "by force": lcmtest.Forced(lcmtest.ScaleInStart(lcmtest.MemberStack))} {
+		t.Run(name, func(t *testing.T) { retiredWithoutAnEnd(t, r) })
+	}
+}
+
+func retiredWithoutAnEnd(t *testing.T, r api.OperationRequest) {
+	w, c := lcmtest.CreatedWithMembers(t)
+	w.Put(lcmtest.AsMembers(api.InstanceSpec{AdditionalParams: lcmtest.Parameters("10.10.0.0/24")}))
+	for range 2 {
+		w.Converge(w.Instance().Nodes...)
+	}
+	start := w.Post(r)
+	w.ReportLeft(lcmtest.MasterServer)
+	w.WantState(start, api.Completed)
+	w.WantAskedToLeave(lcmtest.MasterServer, lcmtest.SecondWorker, lcmtest.ThirdWorker)
+	c.Stacks[lcmtest.StackOne] = lcmtest.FullTopology()
+	w.FallSilent(lcmtest.SecondWorker, lcmtest.ThirdWorker)
+	retires(w, c)
+	if has(w, lcmtest.SecondWorker) || w.Node(lcmtest.ThirdWorker).State != api.NodeRevoked {
+		t.Errorf("%s is still there, or %s is %+v", lcmtest.SecondWorker, lcmtest.ThirdWorker, w.Node(lcmtest.ThirdWorker))
+	}
+	w.WantAskedToLeave(lcmtest.MasterServer)
+	if broken, err := invariant.Check(w.Store, nil); err != nil || len(broken) > 0 {
+		t.Errorf("the store is broken: %v, %v", broken, err)
+	}
+}
 
 // retires lets the controller retire the servers that are gone, and says how often it asked
 // the cloud.

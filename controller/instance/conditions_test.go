@@ -1,4 +1,4 @@
-package lcm_test
+package instance_test
 
 import (
 	"strings"

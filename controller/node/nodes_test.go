@@ -1,4 +1,4 @@
-package lcm_test
+package node_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package lcm_test
+package discovery_test
 
 import (
 	"testing"
