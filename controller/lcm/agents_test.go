@@ -2,7 +2,6 @@ package lcm_test
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
@@ -52,49 +51,5 @@ func TestAnAgentThatIsDowngradedLosesNothing(t *testing.T) {
 	w.Poll(lcmtest.StorageServer, api.ThisAgent("v2"))
 	if now := w.Document(lcmtest.StorageServer); now.Storage == nil || len(now.Storage.Volumes) != 1 || now.Generation != 3 {
 		t.Errorf("the upgraded agent is given %+v", now)
-	}
-}
-
-// An END that asks for more of a server whose agent is too old for it is not done without
-// it, and one that asks for no more of the server does not wait for it.
-func TestAnEndWaitsForWhatItAsksOfAnOldAgent(t *testing.T) {
-	w := lcmtest.Instantiated(t)
-	w.Poll(lcmtest.StorageServer, lcmtest.AgentWithout("v1", api.SectionStorage))
-	w.Converge(lcmtest.StorageServer)
-	added := lcmtest.UUID(3, 2)
-	grown := lcmtest.FullTopology()
-	grown.Servers = append(grown.Servers, lcmtest.Server(added, "worker"))
-	op := w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
-	if targets := w.Operation(op.ID).Targets; len(targets) != 1 || targets[0].NodeID != added {
-		t.Fatalf("SCALE_OUT END waits for %+v, want the new worker", targets)
-	}
-	w.Converge(added)
-	if got := w.Operation(op.ID); got.State != api.Completed || !warns(got, lcmtest.StorageServer, api.ReasonAgentTooOld) {
-		t.Errorf("SCALE_OUT END is %+v, want COMPLETED with a warning of the storage server", got)
-	}
-	grown.Volumes[0].SizeBytes = 2 << 30
-	op = w.Post(lcmtest.Heal(api.PhaseEnd, grown, lcmtest.WorkerServer))
-	if got := w.Operation(op.ID); got.State != api.Processing || !slices.ContainsFunc(got.Targets, func(t api.OperationTarget) bool {
-		return t.NodeID == lcmtest.StorageServer && t.Reason == api.ReasonAgentTooOld
-	}) {
-		t.Errorf("HEAL END is %+v, want it to wait for the storage server", got)
-	}
-}
-
-func warns(op api.Operation, parts ...string) bool {
-	return slices.ContainsFunc(op.Warnings, func(f api.Fault) bool {
-		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(f.Message, part) })
-	})
-}
-
-// A newer agent reports a condition that this controller does not know, and applies its document.
-func TestAConditionThatNoSectionCallsForIsNoPartOfReady(t *testing.T) {
-	w := lcmtest.Instantiated(t)
-	s := w.Status(lcmtest.WorkerServer)
-	s.Conditions = append(s.Conditions, api.Condition{Type: "TimeSynced", Status: api.ConditionFalse, Reason: "NoServerAnswers",
-		ObservedGeneration: s.ObservedGeneration, LastTransitionTime: w.Clock.Now()})
-	w.Report(lcmtest.WorkerServer, s)
-	if n := w.Node(lcmtest.WorkerServer); !n.Ready || n.Status.Condition("TimeSynced") == nil {
-		t.Errorf("the node is %+v, its status %+v; want Ready, and what it said kept", n, n.Status)
 	}
 }

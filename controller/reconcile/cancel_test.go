@@ -1,4 +1,4 @@
-package lcm_test
+package reconcile_test
 
 import (
 	"testing"

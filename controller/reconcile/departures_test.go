@@ -1,4 +1,4 @@
-package lcm_test
+package reconcile_test
 
 import (
 	"testing"
@@ -7,22 +7,6 @@ import (
 	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
-
-func TestAStartWhoseMembersCannotLeaveFailsAtOnce(t *testing.T) {
-	for _, reason := range []api.Reason{api.ReasonUnmanagedPods, api.ReasonQuorumAtRisk} {
-		t.Run(reason, func(t *testing.T) {
-			w := lcmtest.Clustered(t)
-			version := w.Instance().DesiredVersion
-			start := w.Post(lcmtest.ScaleInStart(lcmtest.SecondWorker))
-			w.ReportStaying(reason)
-			w.WantRefused(w.WantState(start, api.Failed).Error, api.ProblemMembersStay, reason+": Pod shop/web-0", "the previous desired state is in force again")
-			w.WantAskedToLeave(lcmtest.MasterServer)
-			if now := w.Instance().DesiredVersion; now != version {
-				t.Errorf("version %d is in force, want %d", now, version)
-			}
-		})
-	}
-}
 
 // However a START ends without its END, the members stay: the owner uncordons their Nodes.
 func TestAStartThatEndsEarlyIsTakenBackFromTheMembers(t *testing.T) {

@@ -1,42 +1,11 @@
-package lcm_test
+package reconcile_test
 
 import (
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/controller/lcm/lcmtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
-
-// An older agent knows nothing of a section, or an agent is wrong about itself.
-func TestReadyTakesEveryConditionThatTheDocumentCallsFor(t *testing.T) {
-	w := lcmtest.New(t)
-	w.Put(lcmtest.Spec(lcmtest.FullTopology()))
-	w.Upload(lcmtest.ScriptFile, "#!/bin/sh\n")
-	op := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
-	w.Converge(lcmtest.MasterServer, lcmtest.WorkerServer)
-	w.Must(w.Enroll(lcmtest.StorageServer))
-	for _, called := range []string{api.ConditionVolumesMounted, api.ConditionExportsServed} {
-		silent := w.Status(lcmtest.StorageServer)
-		silent.Conditions = slices.DeleteFunc(silent.Conditions, func(c api.Condition) bool { return c.Type == called })
-		w.Report(lcmtest.StorageServer, silent)
-		target := w.Operation(op.ID).Targets[0]
-		if target.Ready || target.Reason != api.ReasonNotReported || !strings.Contains(target.Message, called) {
-			t.Errorf("with a Ready that reports no %s the target is %+v", called, target)
-		}
-		unsure := w.Status(lcmtest.StorageServer)
-		unsure.Condition(called).Status = api.ConditionUnknown
-		w.Report(lcmtest.StorageServer, unsure)
-		if w.Node(lcmtest.StorageServer).Ready || w.Operation(op.ID).State != api.Processing {
-			t.Errorf("with a Ready whose %s is Unknown the node is ready", called)
-		}
-	}
-	w.Converge(lcmtest.StorageServer)
-	if got := w.Operation(op.ID); got.State != api.Completed {
-		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", got)
-	}
-}
 
 // An agent says what it has to say once. A topology that forgot its server and
 // names it again takes nothing of that away, as long as it is the same machine.

@@ -1,4 +1,4 @@
-package lcm_test
+package progress_test
 
 import (
 	"slices"
@@ -10,42 +10,6 @@ import (
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
-
-func TestAnEndWhoseTargetsHaveFailedFinallyFailsAfterTheGrace(t *testing.T) {
-	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
-	w.Wait(lcmtest.Grace - time.Second)
-	w.WantOutcome(op, lcmtest.Processing, "a second before the grace is over")
-	w.Wait(time.Second)
-	w.WantOutcome(op, lcmtest.TargetsFailed, "after the grace")
-	failed := w.Operation(op.ID)
-	w.WantRefused(failed.Error, api.ProblemTargetsFailed, "storage ("+lcmtest.StorageServer+"): ForeignData, VolumesMounted: found xfs", "3m0s", "post the operation again")
-	if i := slices.IndexFunc(failed.Targets, func(target api.OperationTarget) bool { return target.Final }); i != 0 || failed.Targets[0].NodeID != lcmtest.StorageServer {
-		t.Errorf("the targets are %+v, want the storage server first, and it alone final", failed.Targets)
-	}
-
-	// A retry waits for what failed, and completes once it is mended.
-	retry := w.Post(lcmtest.Request(api.Instantiate, api.PhaseEnd))
-	w.WantOutcome(retry, lcmtest.Processing, "posted again")
-	w.Converge(lcmtest.StorageServer)
-	w.WantOutcome(retry, lcmtest.Completed, "once the disk is mended")
-}
-
-// While nothing changes, nothing is written: neither for what nodes repeat, nor for the time
-// that passes, nor when the instance is planned again for another reason.
-func TestAnEndThatIsStuckWritesNothing(t *testing.T) {
-	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
-	w.Wait(time.Second)
-	for range 3 {
-		if w.Writes(func() {
-			w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
-			w.Wait(time.Second)
-			w.Must(w.LCM.Reconciler.Reconcile(w.Ctx, lcmtest.InstanceID))
-		}) {
-			t.Error("the same report, a second or a plan without a change was written")
-		}
-	}
-	w.WantOutcome(op, lcmtest.Processing, "meanwhile")
-}
 
 // What waiting may mend, by the agent's own word or by the reason, ends at the deadline.
 func TestAnEndThatWaitingMayCompleteLastsUntilItsDeadline(t *testing.T) {
@@ -95,53 +59,6 @@ func TestAnEndThatWaitingMayCompleteLastsUntilItsDeadline(t *testing.T) {
 			w.WantOutcome(op, "FAILED deadline-exceeded", "at its deadline")
 		})
 	}
-}
-
-func TestAChangeBeginsTheGraceAnew(t *testing.T) {
-	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
-	w.Wait(lcmtest.Grace - time.Second)
-	w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found ext4")
-	w.Wait(lcmtest.Grace - time.Second)
-	w.WantOutcome(op, lcmtest.Processing, "a second before the grace since the change is over")
-	w.ReportRetried(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonUnreadable)
-	w.Wait(lcmtest.Grace)
-	w.WantOutcome(op, lcmtest.Processing, "while the agent tries again")
-	w.ReportFailed(lcmtest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found ext4")
-	w.Wait(lcmtest.Grace - time.Second)
-	w.WantOutcome(op, lcmtest.Processing, "a second before the grace is over")
-	w.Wait(time.Second)
-	w.WantOutcome(op, lcmtest.TargetsFailed, "after the grace")
-}
-
-// The time is in the record. Only what nodes have mended while the controller was down has
-// the time to arrive.
-func TestTheGraceSurvivesARestart(t *testing.T) {
-	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
-	w.Wait(lcmtest.Grace - 2*api.LongestRetry)
-	w.Restart()
-	w.Wait(2*api.LongestRetry - time.Second)
-	w.WantOutcome(op, lcmtest.Processing, "a second before the grace is over")
-	w.Wait(time.Second)
-	w.WantOutcome(op, lcmtest.TargetsFailed, "after the grace")
-
-	w, op = lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
-	w.Clock.Advance(op.Deadline.Sub(w.Clock.Now()) / 2) // it is down
-	w.Restart()
-	w.Wait(api.LongestRetry - time.Second)
-	w.WantOutcome(op, lcmtest.Processing, "before nodes had the time to report")
-	w.Converge(lcmtest.StorageServer)
-	w.WantOutcome(op, lcmtest.Completed, "once the node reports that it is mended")
-}
-
-// A setting that is changed counts from the next start on, also for an END in progress.
-func TestTheGraceIsASetting(t *testing.T) {
-	w, op := lcmtest.ForeignDisk(t, lcmtest.Spec(lcmtest.FullTopology()))
-	w.Config.FailureGraceSeconds = 600
-	w.Restart()
-	w.Wait(599 * time.Second)
-	w.WantOutcome(op, lcmtest.Processing, "a second before the longer grace is over")
-	w.Wait(time.Second)
-	w.WantOutcome(op, lcmtest.TargetsFailed, "after it")
 }
 
 // A master that lacks nothing but what the storage server is to serve fails with it, and
