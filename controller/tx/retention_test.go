@@ -1,4 +1,4 @@
-package lcm_test
+package tx_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package lcm_test
+package stack_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package lcm_test
+package packagefile_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package lcm_test
+package plan_test
 
 import (
 	"testing"

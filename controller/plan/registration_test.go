@@ -1,4 +1,4 @@
-package lcm_test
+package plan_test
 
 import (
 	"strings"
@@ -55,4 +55,42 @@ func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
 	if w.Section(second) == nil || w.Section(lcmtest.MasterServer) != nil {
 		t.Error("the one that came back has taken over from one that is well")
 	}
+}
+
+func TestAWithdrawalWhoseMasterIsLostGoesToAnother(t *testing.T) {
+	w := lcmtest.Registered(t)
+	second := lcmtest.UUID(2, 2)
+	grown := lcmtest.FullTopology()
+	grown.Servers = append(grown.Servers, lcmtest.Server(second, "master"))
+	w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
+	w.Converge(second)
+	start := w.Post(lcmtest.Heal(api.PhaseStart, nil, lcmtest.StorageServer))
+	for range 4 {
+		w.Clock.Advance(30 * time.Second)
+		w.LCM.Nodes.Seen(second)
+		w.Must(w.LCM.Sweep(w.Ctx))
+	}
+	w.WantSection(lcmtest.MasterServer, "")
+	w.WantSection(second, api.PersistentVolumesAbsent)
+	if got := w.WantState(start, api.Processing); len(got.Targets) != 1 || got.Targets[0].NodeID != second {
+		t.Errorf("it waits for %+v, want the master that is left", got.Targets)
+	}
+	w.ReportVolumes(second, api.ConditionTrue, api.ReasonAbsent, "")
+	w.WantState(start, api.Completed)
+}
+
+// A master that leaves keeps its identity until the END, and keeps its last document.
+func TestAMasterThatLeavesRegistersNothingAnyMore(t *testing.T) {
+	w := lcmtest.Registered(t)
+	second := lcmtest.UUID(2, 2)
+	grown := lcmtest.FullTopology()
+	grown.Servers = append(grown.Servers, lcmtest.Server(second, "master"))
+	w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
+	w.Converge(second)
+	w.Put(lcmtest.WithVolumes(lcmtest.TopologyOf(lcmtest.Server(lcmtest.StorageServer, "storage"), lcmtest.Server(second, "master"), lcmtest.Server(lcmtest.WorkerServer, "worker"))))
+	if n := w.Node(lcmtest.MasterServer); n.State != api.NodeEnrolled {
+		t.Fatalf("%+v, want it to be let in still", n)
+	}
+	w.WantSection(lcmtest.MasterServer, "")
+	w.WantSection(second, api.PersistentVolumesPresent)
 }
