@@ -202,10 +202,10 @@ func TestADryRunSaysOnceWhatWouldBeDone(t *testing.T) {
 		{Type: "B", Reason: api.ReasonForeignData, Message: "a partition table"},
 	}
 	got := brief(applyOptions{dryRun: true}, found)
-	if strings.Contains(got[0].Message, "mount") || got[1] != found[1] || !strings.Contains(found[0].Message, "mount") {
+	if strings.Contains(got[0].Message, "mount") || !cmp.Equal(got[1], found[1]) || !strings.Contains(found[0].Message, "mount") {
 		t.Errorf("got %+v of %+v", got, found)
 	}
-	if got := brief(applyOptions{}, found); got[0] != found[0] {
+	if got := brief(applyOptions{}, found); !cmp.Equal(got, found) {
 		t.Errorf("not a dry run: %+v", got)
 	}
 }

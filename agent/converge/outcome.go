@@ -12,10 +12,11 @@ import (
 
 // outcome is what a result means for its condition.
 type outcome struct {
-	status   api.ConditionStatus
-	reason   api.Reason
-	message  string
-	terminal bool
+	status    api.ConditionStatus
+	reason    api.Reason
+	message   string
+	adoptable []api.AdoptableVolume
+	terminal  bool
 }
 
 // unknowable are the reasons to wait that say nothing about the state itself.
@@ -56,6 +57,7 @@ func (r *Result) whole() outcome {
 func classify(err error) outcome {
 	o := outcome{status: api.ConditionUnknown, reason: api.ReasonInternalError}
 	var messages []string
+	var adoptable []api.AdoptableVolume
 	var waits bool
 	for _, each := range leaves(err) {
 		message := each.Error()
@@ -66,6 +68,7 @@ func classify(err error) outcome {
 			if !o.terminal {
 				o = outcome{status: api.ConditionFalse, reason: terminal.Reason, terminal: true}
 			}
+			adoptable = append(adoptable, terminal.Adoptable...)
 			if each == error(terminal) { //nolint:errorlint // whether it is wrapped is the question
 				message = terminal.Message
 			}
@@ -88,7 +91,7 @@ func classify(err error) outcome {
 			messages = append(messages, message)
 		}
 	}
-	o.message = strings.Join(messages, "; ")
+	o.message, o.adoptable = strings.Join(messages, "; "), adoptable[:min(len(adoptable), api.MostAdoptable)]
 	return o
 }
 

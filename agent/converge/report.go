@@ -115,7 +115,7 @@ func (r *Report) learn(c api.ClusterFacts) {
 
 func (p *pass) condition(conditionType string, v outcome) api.Condition {
 	return Transition(p.o.Previous, api.Condition{
-		Type: conditionType, Status: v.status, Reason: v.reason, Message: v.message,
+		Type: conditionType, Status: v.status, Reason: v.reason, Message: v.message, Adoptable: v.adoptable,
 		ObservedGeneration: p.doc.Generation,
 	}, p.Now())
 }

@@ -73,6 +73,8 @@ func Wait(reason api.Reason, format string, args ...any) error {
 type Terminal struct {
 	Reason  api.Reason
 	Message string
+	// Adoptable are the volumes whose filesystem can be kept.
+	Adoptable []api.AdoptableVolume
 }
 
 func (t *Terminal) Error() string { return t.Reason + ": " + t.Message }

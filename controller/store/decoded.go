@@ -103,6 +103,9 @@ func (n Node) copied() Node {
 	}
 	if s := n.Status; s != nil {
 		s.Conditions, s.BoundPersistentVolumes = slices.Clone(s.Conditions), slices.Clone(s.BoundPersistentVolumes)
+		for i := range s.Conditions {
+			s.Conditions[i].Adoptable = slices.Clone(s.Conditions[i].Adoptable)
+		}
 		s.Activity, s.AgentUpgrade, s.Cluster = pointerTo(s.Activity), pointerTo(s.AgentUpgrade), pointerTo(s.Cluster)
 		if s.AgentUpgrade != nil {
 			s.AgentUpgrade.Refused = slices.Clone(s.AgentUpgrade.Refused)

@@ -13,7 +13,7 @@ func (a Action) Command() string {
 	}
 	switch a.Call {
 	case CallAdoptVolume:
-		return AdoptCommand(or("VOLUME"), "UUID")
+		return "hitchctl volume adopt " + or("VOLUME") + " --filesystem-uuid UUID"
 	case CallCancelOperation:
 		return "hitchctl cancel operation " + or("OPERATION")
 	case CallConfirmInstance:

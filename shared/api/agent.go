@@ -76,11 +76,12 @@ const MaxControllerURLs = 8
 // LongestRetry is how long an agent waits at most before it tries again what failed.
 const LongestRetry = time.Minute
 
-// LongestMessage is how many characters the message of a condition has at most, and
-// LongestCACertificate the text of a cluster's certificate authority, in the specification of
-// the API.
+// LongestMessage is how many characters the message of a condition has at most, MostAdoptable how
+// many volumes it names as adoptable, and LongestCACertificate is the longest text of a cluster's certificate
+// authority, in the specification of the API.
 const (
 	LongestMessage       = 4096
+	MostAdoptable        = 16
 	LongestCACertificate = 16384
 )
 

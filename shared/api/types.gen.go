@@ -777,6 +777,12 @@ type AdoptRequest struct {
 	FilesystemUUID string `json:"filesystemUuid"`
 }
 
+// AdoptableVolume A volume that holds an ext4 filesystem which nodehitch did not make.
+type AdoptableVolume struct {
+	FilesystemUUID string `json:"filesystemUuid"`
+	VolumeID       string `json:"volumeId"`
+}
+
 // AgentCount How many nodes there are of a version and state.
 type AgentCount struct {
 	Nodes int `json:"nodes"`
@@ -1041,7 +1047,9 @@ type ClusterServer struct {
 
 // Condition One observed aspect of a node (Kubernetes shape). Newer agents may have types and reasons that are not listed here.
 type Condition struct {
-	LastTransitionTime time.Time `json:"lastTransitionTime"`
+	// Adoptable The volumes whose filesystem adoptVolume would keep; of more than 16 the first. An older agent does not say it
+	Adoptable          []AdoptableVolume `json:"adoptable,omitempty"`
+	LastTransitionTime time.Time         `json:"lastTransitionTime"`
 
 	// Message What was found, what was expected and what to do
 	Message            string `json:"message,omitempty"`

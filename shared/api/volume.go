@@ -15,19 +15,3 @@ var filesystemNamespace = uuid.MustParse("d229a14c-61e3-4367-8940-de7654ba0dcf")
 func FilesystemUUID(volumeID string) string {
 	return uuid.NewSHA1(filesystemNamespace, []byte(strings.ToLower(volumeID))).String()
 }
-
-// AdoptCommand is the command that keeps the filesystem with a UUID on a volume, as an agent's message
-// offers it, without backquotes.
-func AdoptCommand(volumeID, filesystemUUID string) string {
-	return "hitchctl volume adopt " + volumeID + " --filesystem-uuid " + filesystemUUID
-}
-
-// AdoptableIn is the UUID of the filesystem that a message offers to keep on a volume, "" for none.
-func AdoptableIn(message, volumeID string) string {
-	const length = 36
-	_, text, _ := strings.Cut(message, "`"+AdoptCommand(volumeID, ""))
-	if len(text) <= length || text[length] != '`' || uuid.Validate(text[:length]) != nil {
-		return ""
-	}
-	return text[:length]
-}

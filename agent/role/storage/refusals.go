@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
@@ -28,15 +29,17 @@ func (f *formatter) refused(r *record, found string) error {
 			f.v.VolumeID, f.v.FormatInterruptedBy, f.disk.Path, found, f.v.VolumeID)
 	}
 	keep := "copy what you need of it elsewhere, then"
+	var adoptable []api.AdoptableVolume
 	switch {
 	case f.found.adoptable != "":
-		keep = "keep it with `" + api.AdoptCommand(f.v.VolumeID, f.found.adoptable) + "`, or"
+		keep = "keep it with `hitchctl volume adopt " + f.v.VolumeID + " --filesystem-uuid " + f.found.adoptable + "`, or"
+		adoptable = []api.AdoptableVolume{{VolumeID: f.v.VolumeID, FilesystemUUID: f.found.adoptable}}
 	case f.found.repair != "":
 		keep = "repair it on the server with `" + f.found.repair + "`, or"
 	}
-	return converge.Fail(api.ReasonForeignData,
+	return &converge.Terminal{Reason: api.ReasonForeignData, Adoptable: adoptable, Message: fmt.Sprintf(
 		"volume %s: %s holds %s; expected a blank disk or the ext4 filesystem %s: %s erase it with `hitchctl volume reformat %s`",
-		f.v.VolumeID, f.disk.Path, found, f.v.FilesystemUUID, keep, f.v.VolumeID)
+		f.v.VolumeID, f.disk.Path, found, f.v.FilesystemUUID, keep, f.v.VolumeID)}
 }
 
 // mismatched: the disk does not have the size that the document says. A format that has

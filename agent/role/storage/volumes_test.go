@@ -120,8 +120,12 @@ func TestForeignIsNeverTouched(t *testing.T) {
 			r.untouched()
 			r.says(report, api.ConditionVolumesMounted, c.words, "hitchctl volume reformat "+volume)
 			adopt := "hitchctl volume adopt " + volume + " --filesystem-uuid 11111111-2222-4333-8444-555555555555`"
-			if got := strings.Contains(report.Condition(api.ConditionVolumesMounted).Message, adopt); got != (name == "ext4") {
+			mounted := report.Condition(api.ConditionVolumesMounted)
+			if got := strings.Contains(mounted.Message, adopt); got != (name == "ext4") {
 				t.Errorf("advises to adopt: %v; only an ext4 can be adopted", got)
+			}
+			if got := slices.Contains(mounted.Adoptable, api.AdoptableVolume{VolumeID: volume, FilesystemUUID: "11111111-2222-4333-8444-555555555555"}); got != (name == "ext4") {
+				t.Errorf("adoptable: %v", mounted.Adoptable)
 			}
 			if report.FailedCondition != api.ConditionVolumesMounted {
 				t.Errorf("failed condition %q: a person has to act, so it is terminal", report.FailedCondition)

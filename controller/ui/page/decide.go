@@ -117,7 +117,7 @@ func volumeCommands(v api.Volume, nodes []api.Node) (list []command) {
 }
 
 // adoptable is the UUID of the filesystem on a volume that can be kept: what its node has found
-// there, which offers the command in its message; else the one that a format that is not known to
+// there; else the one that a format that is not known to
 // have ended has made. "" for none.
 func adoptable(v api.Volume, nodes []api.Node) string {
 	for _, n := range nodes {
@@ -125,8 +125,10 @@ func adoptable(v api.Volume, nodes []api.Node) string {
 			continue
 		}
 		for _, c := range wording.PresentConditions(n) {
-			if found := api.AdoptableIn(c.Message, v.ID); found != "" {
-				return found
+			for _, a := range c.Adoptable {
+				if a.VolumeID == v.ID {
+					return a.FilesystemUUID
+				}
 			}
 		}
 	}

@@ -211,8 +211,11 @@ func Broken() World {
 		w.Nodes = append(w.Nodes, one)
 	}
 	foreign := node(cluster, id(9, 777), "storage_server_of_a_project_with_a_very_long_name_that_nobody_shortened_in_time", api.RoleStorage, "10.66.1.1")
-	set(&foreign, condition(api.ConditionVolumesMounted, api.ConditionFalse, api.ReasonForeignData, 40*time.Minute, "volume "+id(12, 0)+": /dev/disk/by-id/virtio-b0057000-0000-4000-8 holds ext4 (UUID 1f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52); expected a blank disk or the ext4 filesystem "+id(13, 0)+
-		": keep it with `"+api.AdoptCommand(id(12, 0), "1f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52")+"`, or erase it with `hitchctl volume reformat "+id(12, 0)+"`"))
+	adoptable := api.AdoptableVolume{VolumeID: id(12, 0), FilesystemUUID: "1f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52"}
+	mounted := condition(api.ConditionVolumesMounted, api.ConditionFalse, api.ReasonForeignData, 40*time.Minute, "volume "+id(12, 0)+": /dev/disk/by-id/virtio-b0057000-0000-4000-8 holds ext4 (UUID 1f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52); expected a blank disk or the ext4 filesystem "+id(13, 0)+
+		": keep it with `hitchctl volume adopt "+adoptable.VolumeID+" --filesystem-uuid "+adoptable.FilesystemUUID+"`, or erase it with `hitchctl volume reformat "+id(12, 0)+"`")
+	mounted.Adoptable = []api.AdoptableVolume{adoptable}
+	set(&foreign, mounted)
 	w.Nodes = append(w.Nodes, foreign)
 	states := []api.PermitState{api.PermitNone, api.PermitGranted, api.PermitStarted, api.PermitFormatted, api.PermitInterrupted, api.PermitAdopted}
 	for k, state := range states {
