@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
 
 // playbook makes ansible run the steps of a machine as one task: each further task would
@@ -37,55 +38,55 @@ pipelining = True
 
 // byAnsible is all machines at once, driven from a machine of the lab.
 func (p *push) byAnsible(*results.Case) time.Duration {
-	p.t.Helper()
-	ctx := p.t.Context()
+	p.T.Helper()
+	ctx := p.T.Context()
 	for path, text := range map[string]string{
 		"/root/ansible.cfg": configuration, "/root/play.yml": playbook, "/root/inventory.json": p.inventory(), "/root/.ssh/id_ed25519": string(p.private),
 	} {
 		if err := p.control.Push(ctx, path, 0o600, []byte(text)); err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 	}
 	before := p.controlTime()
 	// As a unit, so that its CPU time is the machine's.
-	p.control.run("systemd-run", "--quiet", "--wait", "--pipe", "--working-directory=/root", "--setenv=HOME=/root",
+	p.control.Run("systemd-run", "--quiet", "--wait", "--pipe", "--working-directory=/root", "--setenv=HOME=/root",
 		"ansible-playbook", "--inventory", "inventory.json", "play.yml")
 	return p.controlTime() - before
 }
 
 func (p *push) controlTime() time.Duration {
-	p.t.Helper()
+	p.T.Helper()
 	used, err := p.Lab.CPUTime(p.control)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	return used
 }
 
 // ansible is a machine that has it, and no share of its own.
-func (w *world) ansible() *machine {
-	w.t.Helper()
-	node, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "ansible", Address: w.address()})
+func (w *world) ansible() *sitetest.Machine {
+	w.T.Helper()
+	node, err := w.Lab.Nspawn(w.T.Context(), lab.Spec{Name: "ansible", Address: w.Address()})
 	if err == nil {
-		err = node.WaitCloudInit(w.t.Context())
+		err = node.WaitCloudInit(w.T.Context())
 	}
 	if err == nil {
-		err = w.Lab.InstallPackages(w.t.Context(), node, "ansible", "ansible-core", "openssh-client")
+		err = w.Lab.InstallPackages(w.T.Context(), node, "ansible", "ansible-core", "openssh-client")
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	return &machine{Node: node, w: w}
+	return &sitetest.Machine{Node: node, W: w.World}
 }
 
 // inventory is all machines, each with what it has to do.
 func (p *push) inventory() string {
-	p.t.Helper()
+	p.T.Helper()
 	script := func(steps []string) string { return "set -e\n" + strings.Join(steps, "\n") }
 	hosts := map[string]any{}
-	for _, m := range p.machines {
+	for _, m := range p.Up() {
 		steps := clientSteps
-		if m.virtual() {
+		if virtual(m) {
 			steps = p.storageSteps()
 		}
 		hosts[m.Name()] = map[string]string{"ansible_host": m.Address().String(), "ansible_user": "root", "ansible_python_interpreter": "/usr/bin/python3", "role": script(steps)}
@@ -95,7 +96,7 @@ func (p *push) inventory() string {
 		"hosts": hosts, "children": map[string]any{"master": map[string]any{"hosts": master}},
 	}})
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	return string(text)
 }

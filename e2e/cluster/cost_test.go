@@ -33,13 +33,13 @@ func (c cost) figure(r *results.Case, name string) {
 
 // machineTime is the CPU time of all machines that are up, since their start.
 func (c *cluster) machineTime() (sum usage) {
-	c.t.Helper()
-	for _, m := range c.machines {
+	c.T.Helper()
+	for _, m := range c.Up() {
 		used, err := c.Lab.CPUTime(m)
 		if err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
-		if m.virtual() {
+		if virtual(m) {
 			sum.storage += used
 		} else {
 			sum.others += used
@@ -49,10 +49,10 @@ func (c *cluster) machineTime() (sum usage) {
 }
 
 func (c *cluster) controllerTime() time.Duration {
-	c.t.Helper()
+	c.T.Helper()
 	used, err := c.CPUTime()
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	return used
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -14,13 +16,13 @@ import (
 func (c *cluster) inUse(*results.Case) {
 	volume := c.claims()
 	before := c.volumes()
-	s := c.try(api.Heal, start, vnfc(c.storage().server))
-	if s.code != 1 {
-		c.t.Errorf("a START while a claim is bound: %s", s)
+	s := <-c.Begin(api.Heal, sitetest.PhaseStart, sitetest.VNFC(c.storage().Server))
+	if s.Code != 1 {
+		c.T.Errorf("a START while a claim is bound: %s", s)
 	}
 	for _, name := range []string{volume, claimNamespace + "/" + claimName} {
-		if !strings.Contains(s.stderr, name) {
-			c.t.Errorf("it does not name %s: %s", name, s)
+		if !strings.Contains(s.Stderr, name) {
+			c.T.Errorf("it does not name %s: %s", name, s)
 		}
 	}
 	c.untouched(before, true)
@@ -35,7 +37,7 @@ func (c *cluster) healStorage(r *results.Case) {
 	c.saves(content)
 	c.withdrawn()
 	c.replace(c.storage())
-	c.available(c.storage().Address())
+	kubetest.Available(c.T, c.kube, c.storage().Address())
 	c.inRole()
 	c.kept(r, content)
 }
@@ -46,12 +48,13 @@ func (c *cluster) healStorageBlank(*results.Case) {
 	c.saves("orders of a shop")
 	c.withdrawn()
 	old := c.storage()
-	c.destroy(old)
+	c.Destroy(old)
 	c.newVolume()
-	s := c.redraw(old.server)
-	done := c.begin(api.Heal, vnfc(s))
-	c.until("the volumes are withheld", func() error {
-		n, err := c.master().node()
+	old.Server.VolumeIds = []string{c.volume.VolumeID}
+	s := c.Redraw(old.Server)
+	done := c.Begin(api.Heal, sitetest.VNFC(s))
+	c.Until("the volumes are withheld", func() error {
+		n, err := c.master().AsKnown()
 		if err == nil && (len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonWaitingForExports || n.Status.ObservedDigest != n.Digest) {
 			err = fmt.Errorf("withheld is %v, the status %+v", n.Withheld, n.Status)
 		}
@@ -59,10 +62,8 @@ func (c *cluster) healStorageBlank(*results.Case) {
 	})
 	c.none()
 	c.boot(s)
-	if s := <-done; s.code != 0 {
-		c.t.Fatal(s)
-	}
-	c.available(c.storage().Address())
+	c.Completes(done)
+	kubetest.Available(c.T, c.kube, c.storage().Address())
 	c.inRole()
 	c.blank()
 }
@@ -71,45 +72,43 @@ func (c *cluster) healStorageBlank(*results.Case) {
 // over. A finalizer holds one of them back for a while, so that the test can see this and
 // disruption comes in the middle.
 func (c *cluster) withdrawn() {
-	c.t.Helper()
-	held := volumeNames[1]
+	c.T.Helper()
+	held := kubetest.VolumeNames[1]
 	c.kubectl("patch", "pv", held, "--type=json", `--patch=[{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/held"}]`)
-	done := c.begin(api.Heal, start, vnfc(c.storage().server))
-	c.until(held+" is being deleted", func() error {
+	done := c.Begin(api.Heal, sitetest.PhaseStart, sitetest.VNFC(c.storage().Server))
+	c.Until(held+" is being deleted", func() error {
 		if c.kubectl("get", "pv", held, "-o", "jsonpath={.metadata.deletionTimestamp}") == "" {
 			return errors.New("it is not")
 		}
 		return nil
 	})
-	if o := c.lastOperation(); o.State != api.Processing {
-		c.t.Errorf("while %s is there the START is %+v", held, o)
+	if o := c.LastOperation(); o.State != api.Processing {
+		c.T.Errorf("while %s is there the START is %+v", held, o)
 	}
-	c.disruption.strike(c, c.machines)
+	c.Strike()
 	c.kubectl("patch", "pv", held, "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
-	if s := <-done; s.code != 0 {
-		c.t.Fatal(s)
-	}
+	c.Completes(done)
 	c.none()
 }
 
 // replace puts a new server in the place of a machine and ends its heal.
-func (c *cluster) replace(m *machine) {
-	c.t.Helper()
-	c.destroy(m)
-	s := c.redraw(m.server)
+func (c *cluster) replace(m *sitetest.Machine) {
+	c.T.Helper()
+	c.Destroy(m)
+	s := c.Redraw(m.Server)
 	c.boot(s)
-	c.operate(api.Heal, vnfc(s))
+	c.Operate(api.Heal, sitetest.VNFC(s))
 }
 
 // givenUp: a START whose END does not come by its deadline leaves all as it was.
 func (c *cluster) givenUp(*results.Case) {
-	c.operate(api.Heal, start, vnfc(c.storage().server), "--deadline=30s")
+	c.Operate(api.Heal, sitetest.PhaseStart, sitetest.VNFC(c.storage().Server), "--deadline=30s")
 	c.none()
-	c.available(c.storage().Address())
+	kubetest.Available(c.T, c.kube, c.storage().Address())
 	c.inRole()
-	last := c.lastOperation()
+	last := c.LastOperation()
 	if last.State != api.Failed || last.Error == nil || !strings.Contains(last.Error.Type, "interrupted") {
-		c.t.Errorf("the START is %+v", last)
+		c.T.Errorf("the START is %+v", last)
 	}
 }
 
@@ -117,7 +116,7 @@ func (c *cluster) givenUp(*results.Case) {
 func (c *cluster) healWorker(*results.Case) {
 	before := c.volumes()
 	worker := c.workers()[0]
-	c.operate(api.Heal, start, vnfc(worker.server))
+	c.Operate(api.Heal, sitetest.PhaseStart, sitetest.VNFC(worker.Server))
 	c.replace(worker)
 	c.inRole()
 	c.untouched(before, true)
@@ -128,47 +127,45 @@ func (c *cluster) healWorker(*results.Case) {
 // of a cluster; when they are, the operation completes.
 func (c *cluster) healMaster(*results.Case) {
 	first := c.master()
-	s := c.try(api.Heal, start, vnfc(first.server))
-	if s.code != 1 || !strings.Contains(s.stderr, "names every master") {
-		c.t.Errorf("to heal the only master: %s", s)
+	s := <-c.Begin(api.Heal, sitetest.PhaseStart, sitetest.VNFC(first.Server))
+	if s.Code != 1 || !strings.Contains(s.Stderr, "names every master") {
+		c.T.Errorf("to heal the only master: %s", s)
 	}
-	other := c.boot(c.draw("master", masterPoint, masterAspect))[0]
-	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect-id="+masterAspect, byOne)
+	other := c.boot(c.Draw("master", masterPoint, masterAspect))[0]
+	c.Operate(api.Scale, "--type=SCALE_OUT", "--aspect-id="+masterAspect, sitetest.ByOne)
 	before := c.volumes()
 
-	c.operate(api.Heal, start, vnfc(first.server))
-	c.destroy(first)
-	healed := c.redraw(first.server)
+	c.Operate(api.Heal, sitetest.PhaseStart, sitetest.VNFC(first.Server))
+	c.Destroy(first)
+	healed := c.Redraw(first.Server)
 	c.boot(healed)
-	done := c.begin(api.Heal, vnfc(healed))
-	c.someSays(c.of(masterPoint), api.ConditionPersistentVolumesRegistered, api.ReasonClusterNotInstalled)
-	for _, m := range c.of(masterPoint) {
+	done := c.Begin(api.Heal, sitetest.VNFC(healed))
+	c.someSays(c.Of(masterPoint), api.ConditionPersistentVolumesRegistered, api.ReasonClusterNotInstalled)
+	for _, m := range c.Of(masterPoint) {
 		c.install(m)
 	}
-	if s := <-done; s.code != 0 {
-		c.t.Fatal(s)
-	}
+	c.Completes(done)
 	c.inRole()
 	c.untouched(before, true)
 
-	c.operate(api.Scale, start, "--type=SCALE_IN", "--aspect-id="+masterAspect, byOne, vnfc(other.server))
-	c.destroy(other)
-	c.drop(other.server)
-	c.operate(api.Scale, "--type=SCALE_IN", "--aspect-id="+masterAspect, byOne)
+	c.Operate(api.Scale, sitetest.PhaseStart, "--type=SCALE_IN", "--aspect-id="+masterAspect, sitetest.ByOne, sitetest.VNFC(other.Server))
+	c.Destroy(other)
+	c.Drop(other.Server)
+	c.Operate(api.Scale, "--type=SCALE_IN", "--aspect-id="+masterAspect, sitetest.ByOne)
 	c.inRole()
 	c.untouched(before, true)
 }
 
 // healAll replaces everything: another stack, another cluster, another volume.
 func (c *cluster) healAll(*results.Case) {
-	c.operate(api.Heal, start)
-	c.destroy(c.machines...)
+	c.Operate(api.Heal, sitetest.PhaseStart)
+	c.Destroy(c.Up()...)
 	c.newKubernetes()
 	c.newStack()
-	c.boot(c.topology.Servers...)
+	c.boot(c.Topology.Servers...)
 	c.install(c.master())
-	c.operate(api.Heal, "--stack-id", c.stack)
-	c.available(c.storage().Address())
+	c.Operate(api.Heal, "--stack-id", c.Topology.StackID)
+	kubetest.Available(c.T, c.kube, c.storage().Address())
 	c.inRole()
 	c.blank()
 }

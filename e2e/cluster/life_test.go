@@ -43,7 +43,7 @@ func TestLife(t *testing.T) {
 	} {
 		t.Run(life.name, func(t *testing.T) {
 			c := w.newCluster()
-			c.disruption = &disruption{agents: life.agents, controller: life.controller}
+			c.Kills.Agents, c.Kills.Controller = life.agents, life.controller
 			prefix := ""
 			if life.agents || life.controller {
 				prefix = life.name + "-"
@@ -64,12 +64,10 @@ func (c *cluster) live(t *testing.T, prefix, shows string) {
 			if !o.short || prefix != "" {
 				results.LongOnly(t)
 			}
-			before := c.t
-			c.t = t
-			defer func() { c.t = before }()
-			defer c.explain()
+			defer c.During(t)()
+			defer c.Explain()
 			o.run(c, r)
-			c.disruption.over(c, r)
+			c.KillsAreOver(r, "killed", 1)
 		})
 		if !ok {
 			t.Fatalf("%s has left something else to the operations after it", name)

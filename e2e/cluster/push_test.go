@@ -17,7 +17,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
+	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
 
 // Pull beside push: the spec's request done by nodehitch, and then by what a MgmtDriver
@@ -37,21 +40,21 @@ func TestPush(t *testing.T) {
 
 // pulls is what a cluster costs by nodehitch; it is gone then.
 func (w *world) pulls(r *results.Case, s shape) cost {
-	w.t.Helper()
+	w.T.Helper()
 	c := w.newClusterOf(s)
-	defer c.explain()
+	defer c.Explain()
 	spent := c.stand(r)
-	c.destroy(c.machines...)
+	c.Destroy(c.Up()...)
 	return spent
 }
 
 // pushes is what a cluster costs whose machines are driven over SSH; it is gone then.
 func (w *world) pushes(r *results.Case, s shape, drive func(*push, *results.Case) time.Duration) cost {
-	w.t.Helper()
+	w.T.Helper()
 	w.newKubernetes()
 	p := &push{cluster: w.newClusterOf(s)}
 	spent := p.stand(r, drive)
-	p.destroy(p.machines...)
+	p.Destroy(p.Up()...)
 	return spent
 }
 
@@ -65,9 +68,9 @@ type push struct {
 // stand calls drive for all that is done over SSH; drive returns its own CPU time.
 // cloud-init is part of the boot: no image serves SSH before it has made keys.
 func (p *push) stand(r *results.Case, drive func(*push, *results.Case) time.Duration) cost {
-	p.t.Helper()
+	p.T.Helper()
 	began := time.Now()
-	p.bootThen(nil, func(m *machine) error { return m.WaitCloudInit(p.t.Context()) }, p.topology.Servers...)
+	p.bootThen(nil, func(m lab.Node, _ bool) error { return m.WaitCloudInit(p.T.Context()) }, p.Topology.Servers...)
 	spent := cost{took: time.Since(began), used: p.machineTime()}
 	r.Figure("push: the machines boot", "%.1f s", spent.took.Seconds())
 	p.prepare()
@@ -75,7 +78,7 @@ func (p *push) stand(r *results.Case, drive func(*push, *results.Case) time.Dura
 	prepared := p.machineTime()
 	began = time.Now()
 	spent.driver = drive(p, r)
-	p.available(p.storage().Address())
+	kubetest.Available(p.T, p.kube, p.storage().Address())
 	spent.took += time.Since(began)
 	spent.used = spent.used.plus(p.machineTime().minus(prepared))
 	return spent
@@ -83,14 +86,14 @@ func (p *push) stand(r *results.Case, drive func(*push, *results.Case) time.Dura
 
 // serially is one machine after the other.
 func (p *push) serially(r *results.Case) time.Duration {
-	p.t.Helper()
-	before := ownTime(p.t)
+	p.T.Helper()
+	before := ownTime(p.T)
 	p.step(r, "storage server", p.storage(), p.storageSteps()...)
-	for _, m := range append(p.of(masterPoint), p.workers()...) {
+	for _, m := range append(p.Of(masterPoint), p.workers()...) {
 		p.step(r, "NFS client of "+m.Name(), m, clientSteps...)
 	}
 	p.step(r, "volumes", p.master(), p.registration()...)
-	return ownTime(p.t) - before
+	return ownTime(p.T) - before
 }
 
 // ownTime is the CPU time of this process, which is the one that speaks SSH.
@@ -105,37 +108,37 @@ func ownTime(t *testing.T) time.Duration {
 
 // prepare does what makes up for the image, and takes no time.
 func (p *push) prepare() {
-	p.t.Helper()
+	p.T.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	authorized, err := ssh.NewPublicKey(public)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	if p.key, err = ssh.NewSignerFromKey(private); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	block, err := ssh.MarshalPrivateKey(private, "")
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	p.private = pem.EncodeToMemory(block)
 	var all errgroup.Group
-	for _, m := range p.machines {
-		all.Go(func() error { return p.Lab.InstallSSH(p.t.Context(), m, ssh.MarshalAuthorizedKey(authorized)) })
+	for _, m := range p.Up() {
+		all.Go(func() error { return p.Lab.InstallSSH(p.T.Context(), m, ssh.MarshalAuthorizedKey(authorized)) })
 	}
 	if err := all.Wait(); err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	p.install(p.master())
 	kubectl, err := os.ReadFile(p.kube.Binary("kubectl"))
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
-	if err := p.master().Push(p.t.Context(), "/usr/local/bin/kubectl", 0o755, kubectl); err != nil {
-		p.t.Fatal(err)
+	if err := p.master().Push(p.T.Context(), "/usr/local/bin/kubectl", 0o755, kubectl); err != nil {
+		p.T.Fatal(err)
 	}
 }
 
@@ -151,7 +154,7 @@ func (p *push) storageSteps() []string {
 }
 
 func (p *push) exports() (commands []string) {
-	for i := range volumeNames {
+	for i := range kubetest.VolumeNames {
 		directory := fmt.Sprintf("/volume/nfs/pv%d", i+1)
 		commands = append(commands, "mkdir -p "+directory, "chown nobody:nogroup "+directory,
 			"echo '"+directory+" 10.10.0.0/24(rw,sync,no_subtree_check,insecure,all_squash)' >>/etc/exports")
@@ -164,11 +167,11 @@ var server = regexp.MustCompile(`(?m)^( +server: ).*$`)
 
 // registration are the manifests with the address put in by text, as the samples do it.
 func (p *push) registration() (commands []string) {
-	p.t.Helper()
-	for _, name := range volumeNames {
+	p.T.Helper()
+	for _, name := range kubetest.VolumeNames {
 		manifest, err := os.ReadFile(filepath.Join(packageDir, "Files/kubernetes", name+".yaml"))
 		if err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		text := server.ReplaceAllString(string(manifest), "${1}"+p.storage().Address().String())
 		path := "/tmp/" + name + ".yaml"
@@ -179,32 +182,32 @@ func (p *push) registration() (commands []string) {
 }
 
 // step runs commands on a machine over one connection, each in a shell of its own.
-func (p *push) step(r *results.Case, what string, m *machine, commands ...string) {
-	p.t.Helper()
+func (p *push) step(r *results.Case, what string, m *sitetest.Machine, commands ...string) {
+	p.T.Helper()
 	began := time.Now()
 	address := net.JoinHostPort(m.Address().String(), "22")
-	ctx, cancel := context.WithTimeout(p.t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(p.T.Context(), 5*time.Minute)
 	defer cancel()
 	raw, err := p.Lab.Dial(ctx, "tcp", address)
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	// The machine is new: there is no key of its own to know.
 	connection, channels, requests, err := ssh.NewClientConn(raw, address, &ssh.ClientConfig{
 		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(p.key)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), // a lab's machine
 	})
 	if err != nil {
-		p.t.Fatal(err)
+		p.T.Fatal(err)
 	}
 	client := ssh.NewClient(connection, channels, requests)
 	defer func() { _ = client.Close() }()
 	for _, command := range commands {
 		session, err := client.NewSession()
 		if err != nil {
-			p.t.Fatal(err)
+			p.T.Fatal(err)
 		}
 		if out, err := session.CombinedOutput(command); err != nil {
-			p.t.Fatalf("%s: %s: %v\n%s", m.Name(), command, err, out)
+			p.T.Fatalf("%s: %s: %v\n%s", m.Name(), command, err, out)
 		}
 	}
 	r.Figure("push: "+what, "%s", seconds(began))

@@ -4,17 +4,16 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
-
-const byOne = "--number-of-steps=1"
 
 // scaleOut adds a worker as Tacker does, which calls no START for it.
 func (c *cluster) scaleOut(*results.Case) {
 	before := c.volumes()
-	worker := c.boot(c.draw("worker", workerPoint, workerAspect))[0]
-	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect-id="+workerAspect, byOne)
-	worker.says(api.ConditionNFSClientInstalled, api.ReasonInstalled)
+	worker := c.boot(c.Draw("worker", workerPoint, workerAspect))[0]
+	c.Operate(api.Scale, "--type=SCALE_OUT", "--aspect-id="+workerAspect, sitetest.ByOne)
+	worker.Says(api.ConditionNFSClientInstalled, api.ReasonInstalled)
 	c.inRole()
 	c.untouched(before, true)
 }
@@ -25,11 +24,11 @@ func (c *cluster) scaleIn(r *results.Case) {
 	c.scaleOut(r) // more than are to leave
 	before := c.volumes()
 	for i, worker := range c.workers()[:2] {
-		c.operate(api.Scale, start, "--type=SCALE_IN", "--aspect-id="+workerAspect, byOne, vnfc(worker.server))
-		c.destroy(worker)
-		c.drop(worker.server)
+		c.Operate(api.Scale, sitetest.PhaseStart, "--type=SCALE_IN", "--aspect-id="+workerAspect, sitetest.ByOne, sitetest.VNFC(worker.Server))
+		c.Destroy(worker)
+		c.Drop(worker.Server)
 		if i > 0 {
-			c.operate(api.Scale, "--type=SCALE_IN", "--aspect-id="+workerAspect, byOne)
+			c.Operate(api.Scale, "--type=SCALE_IN", "--aspect-id="+workerAspect, sitetest.ByOne)
 		}
 		c.inRole()
 	}
@@ -40,11 +39,11 @@ func (c *cluster) scaleIn(r *results.Case) {
 func (c *cluster) refused(*results.Case) {
 	before := c.volumes()
 	for _, flags := range [][]string{
-		{"--type=SCALE_OUT", "--aspect-id=storage_server", byOne},
-		{start, "--type=SCALE_IN", byOne, vnfc(c.storage().server)},
+		{"--type=SCALE_OUT", "--aspect-id=storage_server", sitetest.ByOne},
+		{sitetest.PhaseStart, "--type=SCALE_IN", sitetest.ByOne, sitetest.VNFC(c.storage().Server)},
 	} {
-		if s := c.try(api.Scale, flags...); s.code != 1 || !strings.Contains(s.stderr, "cannot be scaled") {
-			c.t.Errorf("%s", s)
+		if s := <-c.Begin(api.Scale, flags...); s.Code != 1 || !strings.Contains(s.Stderr, "cannot be scaled") {
+			c.T.Errorf("%s", s)
 		}
 	}
 	c.untouched(before, true)
@@ -53,19 +52,19 @@ func (c *cluster) refused(*results.Case) {
 // terminate ends the instance; the cluster's objects go with the cluster.
 func (c *cluster) terminate(*results.Case) {
 	before := c.volumes()
-	c.operate(api.Terminate, start)
-	c.operate(api.Terminate)
+	c.Operate(api.Terminate, sitetest.PhaseStart)
+	c.Operate(api.Terminate)
 	var i api.Instance
-	if err := c.JSON(c.t.Context(), &i, "get", "instance", c.id); err != nil {
-		c.t.Fatal(err)
+	if err := c.JSON(c.T.Context(), &i, "get", "instance", c.ID); err != nil {
+		c.T.Fatal(err)
 	}
 	if i.State != api.NotInstantiated {
-		c.t.Errorf("the instance is %s", i.State)
+		c.T.Errorf("the instance is %s", i.State)
 	}
 	c.untouched(before, true)
-	c.destroy(c.machines...)
-	c.must("delete", "instance", c.id)
-	if s := c.hitchctl("get", "instance", c.id); s.code == 0 {
-		c.t.Errorf("it is still there: %s", s)
+	c.Destroy(c.Up()...)
+	c.Must("delete", "instance", c.ID)
+	if s := c.CLI("get", "instance", c.ID); s.Code == 0 {
+		c.T.Errorf("it is still there: %s", s)
 	}
 }

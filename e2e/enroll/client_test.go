@@ -17,7 +17,7 @@ import (
 // A worker becomes an NFS client by the distribution's own package, before the
 // storage server is there.
 func TestAWorkerBecomesAnNFSClient(t *testing.T) {
-	s := sitetest.Open(t, "../../bin", lab.KindNspawn)
+	w := sitetest.NewWorld(t, lab.KindNspawn)
 	address := lab.Gateway.Next()
 	worker := api.Server{ID: uuid.NewString(), Name: "worker", ConnectionPoints: []api.ConnectionPoint{
 		{Name: "workerNode_CP2", Addresses: []string{address.String()}},
@@ -29,18 +29,18 @@ func TestAWorkerBecomesAnNFSClient(t *testing.T) {
 		Exports:  []string{"/volume/nfs/pv1"},
 		Others:   []api.Server{worker},
 	}
-	userData, err := s.Announce(t.Context(), &storage, address.Next(), t.TempDir())
+	userData, err := w.Announce(t.Context(), &storage, address.Next(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := s.Lab.Nspawn(t.Context(), lab.Spec{Name: "worker", ServerID: worker.ID, Address: address, UserData: userData})
+	node, err := w.Lab.Nspawn(t.Context(), lab.Spec{Name: "worker", ServerID: worker.ID, Address: address, UserData: userData})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{site: s, storage: site.Storage{Server: worker}, node: node}
-	t.Cleanup(func() { w.explain(t) })
+	m := &sitetest.Machine{Node: node, W: w, Server: worker}
+	t.Cleanup(func() { sitetest.Explain(t, m) })
 	began := time.Now()
-	w.wait(t, "the NFS client", func(n api.Node) error {
+	m.Await("the NFS client", func(n *api.Node) error {
 		c := n.Status.Condition(api.ConditionNFSClientInstalled)
 		if c == nil || c.Status != api.ConditionTrue || c.Reason != api.ReasonInstalled {
 			return fmt.Errorf("%s is %+v", api.ConditionNFSClientInstalled, c)

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"net/http"
 	"os"
 	"slices"
@@ -21,7 +22,7 @@ type etcdMember struct {
 
 // startEtcd starts the etcd of a master: the first of its cluster, or one more. One comes at a
 // time, each after the one before it has started, as etcd wants it.
-func (w *world) startEtcd(ctx context.Context, m *machine, f facts) error {
+func (w *cluster) startEtcd(ctx context.Context, m *sitetest.Machine, f facts) error {
 	w.etcdTurn.Lock()
 	defer w.etcdTurn.Unlock()
 	address := m.Address().String()
@@ -74,7 +75,7 @@ func (w *world) startEtcd(ctx context.Context, m *machine, f facts) error {
 }
 
 // addEtcdMember makes the master one, by another master, and returns all.
-func (w *world) addEtcdMember(ctx context.Context, m *machine, url string) (members []etcdMember, err error) {
+func (w *cluster) addEtcdMember(ctx context.Context, m *sitetest.Machine, url string) (members []etcdMember, err error) {
 	err = retry(ctx, func() error {
 		for _, other := range w.masters() {
 			if other == m {
@@ -101,13 +102,13 @@ func (w *world) addEtcdMember(ctx context.Context, m *machine, url string) (memb
 }
 
 // etcdMembers are those that the etcd of a master knows.
-func (w *world) etcdMembers(ctx context.Context, m *machine) ([]etcdMember, error) {
+func (w *cluster) etcdMembers(ctx context.Context, m *sitetest.Machine) ([]etcdMember, error) {
 	var list struct{ Members []etcdMember }
 	err := w.askEtcd(ctx, m, "cluster/member/list", map[string]any{"linearizable": true}, &list)
 	return list.Members, err
 }
 
-func (w *world) askEtcd(ctx context.Context, m *machine, call string, request, answer any) error {
+func (w *cluster) askEtcd(ctx context.Context, m *sitetest.Machine, call string, request, answer any) error {
 	files, err := w.kube.EtcdFiles()
 	if err != nil {
 		return err
@@ -141,16 +142,16 @@ func (w *world) askEtcd(ctx context.Context, m *machine, call string, request, a
 
 // etcdNames are the members of etcd, by name, in order, as the masters know them that are
 // members; they have to know the same. The etcd of a master that left has ended.
-func (w *world) etcdNames(left ...*machine) []string {
-	w.t.Helper()
+func (w *cluster) etcdNames(left ...*sitetest.Machine) []string {
+	w.T.Helper()
 	var names []string
 	for _, m := range w.masters() {
 		if slices.Contains(left, m) {
 			continue
 		}
-		known, err := w.etcdMembers(w.t.Context(), m)
+		known, err := w.etcdMembers(w.T.Context(), m)
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		var here []string
 		for _, e := range known {
@@ -158,7 +159,7 @@ func (w *world) etcdNames(left ...*machine) []string {
 		}
 		slices.Sort(here)
 		if names != nil && !slices.Equal(here, names) {
-			w.t.Errorf("%s knows the etcd members %v, others know %v", m.Name(), here, names)
+			w.T.Errorf("%s knows the etcd members %v, others know %v", m.Name(), here, names)
 		}
 		names = here
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/role/clustermember"
 	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -31,7 +32,7 @@ type facts struct {
 }
 
 // read waits until the file has what enough asks for.
-func read(ctx context.Context, m *machine, enough func(facts) bool) (f facts, err error) {
+func read(ctx context.Context, m *sitetest.Machine, enough func(facts) bool) (f facts, err error) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -50,9 +51,9 @@ func read(ctx context.Context, m *machine, enough func(facts) bool) (f facts, er
 	}
 }
 
-// join does what kubeadm init and join, and the kubelet that they start, do with the API
+// join does what kubeadm init and join, and the kubelet that they sitetest.PhaseStart, do with the API
 // server and etcd, by the machine's file.
-func (w *world) join(ctx context.Context, m *machine) error {
+func (w *cluster) join(ctx context.Context, m *sitetest.Machine) error {
 	f, err := read(ctx, m, func(f facts) bool { return f.Initialize || f.CACertificateHash != "" })
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func (w *world) join(ctx context.Context, m *machine) error {
 }
 
 // controlPlane is what a master has besides: the administrator's kubeconfig, and etcd.
-func (w *world) controlPlane(ctx context.Context, m *machine, f facts) error {
+func (w *cluster) controlPlane(ctx context.Context, m *sitetest.Machine, f facts) error {
 	admin, err := w.kube.Kubeconfig(kube.Admin, kube.Masters)
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func (w *world) controlPlane(ctx context.Context, m *machine, f facts) error {
 
 // bootstrap gets kubelet's certificate with the machine's bootstrap token, once the cluster's
 // authority is the one that the file names.
-func (w *world) bootstrap(ctx context.Context, m *machine, f facts) ([]byte, error) {
+func (w *cluster) bootstrap(ctx context.Context, m *sitetest.Machine, f facts) ([]byte, error) {
 	sum := sha256.Sum256(w.kube.CA().RawSubjectPublicKeyInfo)
 	if now := "sha256:" + hex.EncodeToString(sum[:]); now != f.CACertificateHash {
 		return nil, fmt.Errorf("the authority of the cluster is %s, the file has %s", now, f.CACertificateHash)
@@ -150,7 +151,7 @@ func (w *world) bootstrap(ctx context.Context, m *machine, f facts) ([]byte, err
 }
 
 // asKubelet runs kubectl with a kubeconfig of the machine until it succeeds.
-func (w *world) asKubelet(ctx context.Context, m *machine, kubeconfig []byte, stdin string, args ...string) error {
+func (w *cluster) asKubelet(ctx context.Context, m *sitetest.Machine, kubeconfig []byte, stdin string, args ...string) error {
 	file := filepath.Join(w.Lab.Dir(), m.Name()+".conf")
 	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
 		return err
@@ -165,7 +166,7 @@ func (w *world) asKubelet(ctx context.Context, m *machine, kubeconfig []byte, st
 }
 
 // register makes the machine's Node with a status that says Ready, as its kubelet.
-func (w *world) register(ctx context.Context, m *machine, kubelet []byte) error {
+func (w *cluster) register(ctx context.Context, m *sitetest.Machine, kubelet []byte) error {
 	info := map[string]string{"systemUUID": m.ServerID()}
 	for _, name := range []string{"machineID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"} {
 		info[name] = ""

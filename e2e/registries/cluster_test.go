@@ -29,23 +29,23 @@ var (
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	w := newWorld(t)
-	if err := w.lab.AddAddress(t.Context(), sixLab); err != nil {
+	if err := w.Lab.AddAddress(t.Context(), sixLab); err != nil {
 		t.Fatal(err)
 	}
 	v := w.newVNF(clusterBody)
 	servers := []api.Server{
-		v.addServer("worker-a", "workerNode_CP2", workerAddress),
-		v.addServer("worker-b", "workerNode_CP2", netip.MustParsePrefix("192.168.0.13/24")),
+		v.Draw("worker", "workerNode_CP2", "", workerAddress.Addr()),
+		v.Draw("worker", "workerNode_CP2", "", netip.MustParseAddr("192.168.0.13")),
 	}
 	v.connect()
 	v.upload(scriptPath, []byte("#!/bin/sh\n"))
 	v.upload(caPath, w.ca.PEM)
 	v.put()
-	machines := w.boot(
+	machines := v.boot(
 		v.spec(servers[0], lab.EngineInstalled, workerAddress, sixWorkers[0]),
 		v.spec(servers[1], lab.EngineInstalled, netip.MustParsePrefix("192.168.0.13/24"), sixWorkers[1]),
 	)
-	v.operate(api.OperationRequest{Operation: api.Instantiate})
+	v.operate(api.Instantiate)
 	return &cluster{v, machines}
 }
 
@@ -66,7 +66,7 @@ func secure(server, password string) map[string]any {
 // connected connects the cluster to these registries and no others, and waits until all
 // workers are connected.
 func (c *cluster) connected(connections ...map[string]any) {
-	c.t.Helper()
+	c.T.Helper()
 	c.connect(connections...)
 	c.put()
 	reason := api.ReasonConnected
@@ -74,20 +74,20 @@ func (c *cluster) connected(connections ...map[string]any) {
 		reason = api.ReasonRemoved
 	}
 	for _, m := range c.workers {
-		m.is(api.ConditionRegistriesConnected, reason)
+		m.Says(api.ConditionRegistriesConnected, reason)
 	}
 }
 
 // refused connects the cluster to them and waits until the first worker reports this
 // reason. It returns the message, which must not have the password.
 func (c *cluster) refused(reason api.Reason, connections ...map[string]any) string {
-	c.t.Helper()
+	c.T.Helper()
 	c.connect(connections...)
 	c.put()
-	message := c.workers[0].is(api.ConditionRegistriesConnected, reason)
+	message := c.workers[0].Says(api.ConditionRegistriesConnected, reason)
 	for _, connection := range connections {
 		if secret, _ := connection["password"].(string); secret != "" && strings.Contains(message, secret) {
-			c.t.Errorf("the message holds the password: %s", message)
+			c.T.Errorf("the message holds the password: %s", message)
 		}
 	}
 	return message
@@ -95,7 +95,7 @@ func (c *cluster) refused(reason api.Reason, connections ...map[string]any) stri
 
 // crossed pushes to the server from each worker and pulls on the other.
 func (c *cluster) crossed(server string) {
-	c.t.Helper()
+	c.T.Helper()
 	c.workers[1].pulls(c.workers[0].pushNew(server))
 	c.workers[0].pulls(c.workers[1].pushNew(server))
 }
@@ -103,9 +103,9 @@ func (c *cluster) crossed(server string) {
 // serve starts a registry with TLS, and the login of user01, at the address that
 // registry.example.com has in these tests.
 func (c *cluster) serve(port, password string, notAfter time.Time) *registry.Registry {
-	c.t.Helper()
-	pair := c.ca.Issue(c.t, notAfter, secureServer)
-	return registry.Open(c.t, c.lab, registry.Options{
+	c.T.Helper()
+	pair := c.ca.Issue(c.T, notAfter, secureServer)
+	return registry.Open(c.T, c.Lab, registry.Options{
 		Address: secureAddress.Addr().String() + ":" + port, TLS: &pair, Users: map[string]string{"user01": password},
 	})
 }
@@ -142,9 +142,7 @@ func TestConnections(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := results.Begin(t, suite, test.name, test.shows)
 			results.LongOnly(t)
-			before := c.t
-			c.t = t
-			defer func() { c.t = before }()
+			defer c.During(t)()
 			test.run(c, r)
 		})
 	}

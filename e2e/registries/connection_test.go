@@ -13,10 +13,10 @@ import (
 
 func (c *cluster) wrongCA(*results.Case) {
 	c.serve("443", password, time.Now().Add(time.Hour))
-	c.upload(caPath, registry.NewAuthority(c.t, "another authority", time.Now().Add(time.Hour)).PEM)
+	c.upload(caPath, registry.NewAuthority(c.T, "another authority", time.Now().Add(time.Hour)).PEM)
 	message := c.refused(api.ReasonCertificateRejected, secure(secureServer, password))
 	if !strings.Contains(message, secureServer) {
-		c.t.Errorf("the message does not name the registry: %s", message)
+		c.T.Errorf("the message does not name the registry: %s", message)
 	}
 	c.upload(caPath, c.ca.PEM)
 	c.connected(secure(secureServer, password))
@@ -27,11 +27,11 @@ func (c *cluster) wrongPassword(*results.Case) {
 	c.serve("443", password, time.Now().Add(time.Hour))
 	message := c.refused(api.ReasonUnauthorized, secure(secureServer, "not-the-password"))
 	if !strings.Contains(message, "authentication required") {
-		c.t.Errorf("the registry's own answer is not in the message: %s", message)
+		c.T.Errorf("the registry's own answer is not in the message: %s", message)
 	}
 	for _, path := range []string{dockerLogins, kubeletLogins} {
 		if _, written := c.workers[0].login(path, secureServer+"/"); written == "not-the-password" {
-			c.t.Errorf("%s holds the wrong password", path)
+			c.T.Errorf("%s holds the wrong password", path)
 		}
 	}
 	c.connected(secure(secureServer, password))
@@ -39,17 +39,17 @@ func (c *cluster) wrongPassword(*results.Case) {
 }
 
 func (c *cluster) expiredCA(*results.Case) {
-	old := registry.NewAuthority(c.t, "an authority of yesterday", time.Now().Add(-time.Minute))
-	pair := old.Issue(c.t, time.Now().Add(-time.Minute), secureServer)
-	r := registry.Open(c.t, c.lab, registry.Options{
+	old := registry.NewAuthority(c.T, "an authority of yesterday", time.Now().Add(-time.Minute))
+	pair := old.Issue(c.T, time.Now().Add(-time.Minute), secureServer)
+	r := registry.Open(c.T, c.Lab, registry.Options{
 		Address: secureAddress.Addr().String() + ":443", TLS: &pair, Users: map[string]string{"user01": password},
 	})
 	c.upload(caPath, old.PEM)
 	message := c.refused(api.ReasonCertificateRejected, secure(secureServer, password))
 	if !strings.Contains(message, "expired") {
-		c.t.Errorf("the message does not say that it is expired: %s", message)
+		c.T.Errorf("the message does not say that it is expired: %s", message)
 	}
-	fresh := c.ca.Issue(c.t, time.Now().Add(time.Hour), secureServer)
+	fresh := c.ca.Issue(c.T, time.Now().Add(time.Hour), secureServer)
 	r.Change(func(o *registry.Options) { o.TLS = &fresh })
 	c.upload(caPath, c.ca.PEM)
 	c.connected(secure(secureServer, password))
@@ -58,15 +58,15 @@ func (c *cluster) expiredCA(*results.Case) {
 
 func (c *cluster) down(r *results.Case) {
 	address := secureAddress.Addr().String() + ":5000"
-	registryDown := registry.New(c.t, c.lab, registry.Options{Address: address})
+	registryDown := registry.New(c.T, c.Lab, registry.Options{Address: address})
 	message := c.refused(api.ReasonUnreachable, plain(address))
 	if !strings.Contains(message, address) {
-		c.t.Errorf("the message does not name the registry: %s", message)
+		c.T.Errorf("the message does not name the registry: %s", message)
 	}
 	registryDown.Start()
 	began := time.Now()
 	for _, m := range c.workers {
-		m.is(api.ConditionRegistriesConnected, api.ReasonConnected)
+		m.Says(api.ConditionRegistriesConnected, api.ReasonConnected)
 	}
 	r.Figure("registry up to connected", "%.1f s", time.Since(began).Seconds())
 	c.crossed(address)
@@ -80,7 +80,7 @@ func (c *cluster) twenty(r *results.Case) {
 	var connections []map[string]any
 	for i := range 20 {
 		server := fmt.Sprintf("%s:%d", secureAddress.Addr(), 5001+i)
-		registry.Open(c.t, c.lab, registry.Options{Address: server})
+		registry.Open(c.T, c.Lab, registry.Options{Address: server})
 		servers, connections = append(servers, server), append(connections, plain(server))
 	}
 	began := time.Now()
@@ -99,11 +99,11 @@ func (c *cluster) twenty(r *results.Case) {
 
 // gone asserts that no file on the workers names the server.
 func (c *cluster) gone(server string) {
-	c.t.Helper()
+	c.T.Helper()
 	for _, m := range c.workers {
-		found, _ := m.try("sh", "-c", `grep -rlF -- "$1" /etc /root/.docker /var/lib/kubelet; find /etc/docker /etc/containerd -name "*$1*"`, "sh", server)
+		found, _ := m.Try("sh", "-c", `grep -rlF -- "$1" /etc /root/.docker /var/lib/kubelet; find /etc/docker /etc/containerd -name "*$1*"`, "sh", server)
 		if found != "" {
-			c.t.Errorf("%s: %s is left in:\n%s", m.Name(), server, found)
+			c.T.Errorf("%s: %s is left in:\n%s", m.Name(), server, found)
 		}
 	}
 }
@@ -117,14 +117,14 @@ func (c *cluster) port(*results.Case) {
 // Docker 20.10 accepts no image names with an IPv6 literal, so only containerd pulls.
 func (c *cluster) ipv6(*results.Case) {
 	server := net.JoinHostPort(sixLab.Addr().String(), "5000")
-	registry.Open(c.t, c.lab, registry.Options{Address: server})
+	registry.Open(c.T, c.Lab, registry.Options{Address: server})
 	c.connected(plain(server))
 	name := server + "/from/ipv6:1"
 	m := c.workers[0]
 	m.load(registry.Small("ipv6:1", 4096, 6))
-	m.run("sh", "-c", "docker save ipv6:1 >/var/tmp/ipv6.tar && ctr images import --base-name x /var/tmp/ipv6.tar && ctr images tag docker.io/library/ipv6:1 "+name)
-	m.run("ctr", "images", "push", "--hosts-dir", hostsDir, name)
-	c.workers[1].run("ctr", "images", "pull", "--hosts-dir", hostsDir, name)
+	m.Run("sh", "-c", "docker save ipv6:1 >/var/tmp/ipv6.tar && ctr images import --base-name x /var/tmp/ipv6.tar && ctr images tag docker.io/library/ipv6:1 "+name)
+	m.Run("ctr", "images", "push", "--hosts-dir", hostsDir, name)
+	c.workers[1].Run("ctr", "images", "pull", "--hosts-dir", hostsDir, name)
 	for _, m := range c.workers {
 		m.stays()
 	}
@@ -142,15 +142,15 @@ func (c *cluster) rotated(*results.Case) {
 	c.connected(secure(secureServer, password))
 	c.crossed(secureServer)
 
-	successor := registry.NewAuthority(c.t, "the next authority", time.Now().Add(time.Hour))
-	pair := successor.Issue(c.t, time.Now().Add(time.Hour), secureServer)
+	successor := registry.NewAuthority(c.T, "the next authority", time.Now().Add(time.Hour))
+	pair := successor.Issue(c.T, time.Now().Add(time.Hour), secureServer)
 	r.Change(func(o *registry.Options) { o.TLS, o.Users["user01"] = &pair, "the next password" })
 	c.upload(caPath, successor.PEM)
 	c.connected(secure(secureServer, "the next password"))
 	c.crossed(secureServer)
 	for _, m := range c.workers {
 		if _, kept := m.login(kubeletLogins, secureServer+"/"); kept != "the next password" {
-			c.t.Errorf("%s: the kubelet's login is %q", m.Name(), kept)
+			c.T.Errorf("%s: the kubelet's login is %q", m.Name(), kept)
 		}
 	}
 	c.upload(caPath, c.ca.PEM)

@@ -17,22 +17,22 @@ import (
 
 // diskFull: Docker's disk is too full for the image, until the test frees space.
 func (s *server) diskFull(*results.Case) {
-	t := s.t
+	t := s.T
 	const filler = "/var/lib/docker/filler"
-	s.run("systemctl", "stop", "nodehitch-agent", "docker", "docker.socket")
-	s.run("mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", "/var/lib/docker")
-	s.run("systemctl", "start", "docker")
-	s.run("dd", "if=/dev/zero", "of="+filler, "bs=1M", "count=140", "status=none")
-	s.run("systemctl", "start", "nodehitch-agent")
-	message := s.is(api.ConditionRegistryRunning, api.ReasonNoSpace)
+	s.Run("systemctl", "stop", "nodehitch-agent", "docker", "docker.socket")
+	s.Run("mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", "/var/lib/docker")
+	s.Run("systemctl", "start", "docker")
+	s.Run("dd", "if=/dev/zero", "of="+filler, "bs=1M", "count=140", "status=none")
+	s.Run("systemctl", "start", "nodehitch-agent")
+	message := s.Says(api.ConditionRegistryRunning, api.ReasonNoSpace)
 	if !strings.Contains(message, "/var/lib/docker") {
 		t.Logf("the message does not say where: %s", message)
 	}
-	s.run("rm", filler)
+	s.Run("rm", filler)
 	s.runs()
-	s.run("systemctl", "stop", "nodehitch-agent", "docker", "docker.socket")
-	s.run("umount", "/var/lib/docker")
-	s.run("systemctl", "start", "docker", "nodehitch-agent")
+	s.Run("systemctl", "stop", "nodehitch-agent", "docker", "docker.socket")
+	s.Run("umount", "/var/lib/docker")
+	s.Run("systemctl", "start", "docker", "nodehitch-agent")
 	s.runs()
 }
 
@@ -41,13 +41,13 @@ const manyBytes = 200 << 20
 
 // downloadCut: bytes that arrived before the controller was killed are not sent again.
 func (s *server) downloadCut(r *results.Case) {
-	t := s.t
+	t := s.T
 	size := s.uploadImage(manyBytes + 1)
 	s.put()
 	const parts = "/var/lib/nodehitch/agent/files"
 	got := ""
-	s.until("a part of the image is there", func() error {
-		out, err := s.try("find", parts, "-name", "*.part", "-size", "+8M", "-printf", "%s")
+	s.Until("a part of the image is there", func() error {
+		out, err := s.Try("find", parts, "-name", "*.part", "-size", "+8M", "-printf", "%s")
 		if got = out; out == "" {
 			return fmt.Errorf("no part, %w", err)
 		}
@@ -56,13 +56,13 @@ func (s *server) downloadCut(r *results.Case) {
 	if err := s.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	got, _ = s.try("find", parts, "-name", "*.part", "-printf", "%s")
+	got, _ = s.Try("find", parts, "-name", "*.part", "-printf", "%s")
 	if err := s.Site.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.runs()
 	r.Figure("fetched when the controller was killed", "%s of %d bytes", got, size)
-	if left := s.run("find", parts, "-type", "f"); left != "" {
+	if left := s.Run("find", parts, "-type", "f"); left != "" {
 		t.Errorf("the image file is still there after it was loaded: %s", left)
 	}
 }
@@ -70,19 +70,19 @@ func (s *server) downloadCut(r *results.Case) {
 // took sums the times of the actions of this condition, in the agent's log since a
 // time that `date +%s` gave, whose summaries begin with a word.
 func (m *machine) took(since, condition, begins string) time.Duration {
-	m.w.t.Helper()
-	log := m.run("journalctl", "--unit=nodehitch-agent", "--output=cat", "--no-pager", "--since=@"+since)
+	m.W.T.Helper()
+	log := m.Run("journalctl", "--unit=nodehitch-agent", "--output=cat", "--no-pager", "--since=@"+since)
 	finished := regexp.MustCompile(`\bcondition=` + condition + ` action="?` + begins + `.* took=(\S+)`)
 	var sum time.Duration
 	for _, found := range finished.FindAllStringSubmatch(log, -1) {
 		took, err := time.ParseDuration(found[1])
 		if err != nil {
-			m.w.t.Fatal(err)
+			m.W.T.Fatal(err)
 		}
 		sum += took
 	}
 	if sum == 0 {
-		m.w.t.Errorf("the agent's log does not say how long %q took:\n%s", begins, log)
+		m.W.T.Errorf("the agent's log does not say how long %q took:\n%s", begins, log)
 	}
 	return sum
 }
@@ -90,7 +90,7 @@ func (m *machine) took(since, condition, begins string) time.Duration {
 // transfer compares the agent's fetch of the image with a copy of the same bytes over
 // a TCP connection of the same host, to a file on the same disk.
 func (s *server) transfer(r *results.Case) {
-	began := s.run("date", "+%s")
+	began := s.Run("date", "+%s")
 	size := s.uploadImage(manyBytes + 2)
 	s.put()
 	s.runs()
@@ -105,8 +105,8 @@ func (s *server) transfer(r *results.Case) {
 // cat is how long the same number of bytes takes from one file to another through TCP on
 // loopback.
 func (s *server) cat(size int) time.Duration {
-	t := s.t
-	dir := s.lab.Dir()
+	t := s.T
+	dir := s.Lab.Dir()
 	from, to := filepath.Join(dir, "cat-from"), filepath.Join(dir, "cat-to")
 	image := make([]byte, size)
 	if err := os.WriteFile(from, image, 0o600); err != nil {
@@ -166,7 +166,7 @@ func (s *server) killed(r *results.Case) {
 		s.uploadImage(1 << 20)
 		s.section("private_registry_installation_param")["port_no"] = "5001"
 		s.put()
-		s.is(api.ConditionRegistryRunning, api.ReasonRunning)
+		s.Says(api.ConditionRegistryRunning, api.ReasonRunning)
 		s.answers("5001")
 		delete(s.section("private_registry_installation_param"), "port_no")
 		s.uploadImage(0)
@@ -175,7 +175,7 @@ func (s *server) killed(r *results.Case) {
 	})
 	r.Figure("killed", "%d times", killed)
 	if killed < 4 {
-		s.t.Errorf("the agent was killed %d times only", killed)
+		s.T.Errorf("the agent was killed %d times only", killed)
 	}
 	s.stays()
 }

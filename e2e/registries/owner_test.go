@@ -26,19 +26,19 @@ func (c *cluster) owner(r *results.Case) {
 	for path, content := range owned {
 		m.write(path, content)
 	}
-	m.run("sh", "-c", `printf '%s\n' "$1" >>/etc/hosts`, "sh", ownersHost)
+	m.Run("sh", "-c", `printf '%s\n' "$1" >>/etc/hosts`, "sh", ownersHost)
 	// As an owner of Docker's insecure-registries would.
-	m.run("systemctl", "reload", "docker")
+	m.Run("systemctl", "reload", "docker")
 	hosts, containerd := m.read("/etc/hosts"), m.read("/etc/containerd/config.toml")
 
 	address := secureAddress.Addr().String() + ":5000"
-	registry.Open(c.t, c.lab, registry.Options{Address: address})
+	registry.Open(c.T, c.Lab, registry.Options{Address: address})
 	c.serve("443", password, time.Now().Add(time.Hour))
 	c.connected(plain(address), secure(secureServer, password))
 	c.crossed(address)
 	c.crossed(secureServer)
-	if info := m.run("docker", "info", "--format", "{{json .RegistryConfig.IndexConfigs}}"); !strings.Contains(info, "10.9.9.9:5000") || !strings.Contains(info, address) {
-		c.t.Errorf("Docker's insecure registries are %s", info)
+	if info := m.Run("docker", "info", "--format", "{{json .RegistryConfig.IndexConfigs}}"); !strings.Contains(info, "10.9.9.9:5000") || !strings.Contains(info, address) {
+		c.T.Errorf("Docker's insecure registries are %s", info)
 	}
 	for path, content := range owned {
 		r.Lost(missing(content, m.read(path)))
@@ -51,15 +51,15 @@ func (c *cluster) owner(r *results.Case) {
 	c.gone(secureServer)
 	for path, content := range owned {
 		if got := m.read(path); got != content {
-			c.t.Errorf("%s is\n%s\nwas\n%s", path, got, content)
+			c.T.Errorf("%s is\n%s\nwas\n%s", path, got, content)
 		}
 	}
 	if got := m.read("/etc/hosts"); got != hosts {
-		c.t.Errorf("/etc/hosts is\n%s\nwas\n%s", got, hosts)
+		c.T.Errorf("/etc/hosts is\n%s\nwas\n%s", got, hosts)
 	}
 	r.Lost(missing(containerd, m.read("/etc/containerd/config.toml")))
 	for path := range owned {
-		m.run("rm", path)
+		m.Run("rm", path)
 	}
 }
 

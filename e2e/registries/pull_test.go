@@ -21,26 +21,26 @@ const (
 
 // load puts an image into the machine's Docker, from a file that is made here.
 func (m *machine) load(image registry.Image) {
-	m.w.t.Helper()
+	m.W.T.Helper()
 	var file bytes.Buffer
 	if err := image.Write(&file); err != nil {
-		m.w.t.Fatal(err)
+		m.W.T.Fatal(err)
 	}
 	const path = "/var/tmp/image.tar"
-	if err := m.Push(m.w.t.Context(), path, 0o600, file.Bytes()); err != nil {
-		m.w.t.Fatal(err)
+	if err := m.Push(m.W.T.Context(), path, 0o600, file.Bytes()); err != nil {
+		m.W.T.Fatal(err)
 	}
-	m.run("docker", "load", "--quiet", "--input", path)
-	m.run("rm", path)
+	m.Run("docker", "load", "--quiet", "--input", path)
+	m.Run("rm", path)
 }
 
 // pushNew makes a new image and pushes it from the machine, under a name that begins with
 // the server; it returns the name.
 func (m *machine) pushNew(server string) string {
-	m.w.t.Helper()
+	m.W.T.Helper()
 	name, err := m.tryPushNew(server)
 	if err != nil {
-		m.w.t.Fatal(err)
+		m.W.T.Fatal(err)
 	}
 	return name
 }
@@ -57,10 +57,10 @@ func (m *machine) tryPushNew(server string) (string, error) {
 // retryLookup runs a program that resolves a name of /etc/hosts, and retries failed
 // lookups. Docker and containerd are Go programs, which read that file every five seconds.
 func (m *machine) retryLookup(argv ...string) error {
-	m.w.t.Helper()
+	m.W.T.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for tick := time.NewTicker(time.Second); ; <-tick.C {
-		out, err := m.try(argv...)
+		out, err := m.Try(argv...)
 		if err == nil || !strings.Contains(err.Error()+out, ": lookup ") || time.Now().After(deadline) {
 			return err
 		}
@@ -70,12 +70,12 @@ func (m *machine) retryLookup(argv ...string) error {
 // pulls pulls an image by each way that the node has: Docker, containerd's own client
 // by the hosts directory, and containerd's CRI as the kubelet does.
 func (m *machine) pulls(name string) {
-	m.w.t.Helper()
+	m.W.T.Helper()
 	for _, err := range []error{
 		m.retryLookup("docker", "pull", "--quiet", name), m.retryLookup(m.ctrPull(name)...), m.criPull(name),
 	} {
 		if err != nil {
-			m.w.t.Fatal(err)
+			m.W.T.Fatal(err)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func (m *machine) login(path, image string) (user, password string) {
 	}
 	pair, err := base64.StdEncoding.DecodeString(file.Auths[server].Auth)
 	if err != nil {
-		m.w.t.Errorf("%s: the login of %s: %v", path, server, err)
+		m.W.T.Errorf("%s: the login of %s: %v", path, server, err)
 	}
 	user, password, _ = strings.Cut(string(pair), ":")
 	return user, password
@@ -115,12 +115,12 @@ func (m *machine) criPull(name string) error {
 	}
 	frame := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(request)))
 	const path = "/run/lab-cri-request"
-	if err := m.Push(context.WithoutCancel(m.w.t.Context()), path, 0o600, append(frame, request...)); err != nil {
+	if err := m.Push(context.WithoutCancel(m.W.T.Context()), path, 0o600, append(frame, request...)); err != nil {
 		return err
 	}
 	answer := ""
-	m.w.until("containerd's CRI pulls "+name, func() error {
-		out, err := m.try("curl", "--silent", "--show-error", "--http2-prior-knowledge",
+	m.W.Until("containerd's CRI pulls "+name, func() error {
+		out, err := m.Try("curl", "--silent", "--show-error", "--http2-prior-knowledge",
 			"--unix-socket", "/run/containerd/containerd.sock", "--header", "content-type: application/grpc", "--header", "te: trailers",
 			"--data-binary", "@"+path, "--dump-header", "-", "--output", "/dev/null", "http://localhost/runtime.v1.ImageService/PullImage")
 		if answer = out; strings.Contains(out, ": lookup ") {

@@ -1,23 +1,20 @@
 package registries
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
-
-// lastKnownGood is the document that the agent has applied.
-const lastKnownGood = "/var/lib/nodehitch/agent/last-known-good.json"
 
 // picture is what a second run must leave as it is: every file of the machine's
 // configuration and of the agent's making with the time of its last change, the
 // engines' processes with the time of their last start or reload, and the containers.
 func (m *machine) picture() string {
-	m.w.t.Helper()
-	return m.run("sh", "-c", `
+	m.W.T.Helper()
+	return m.Run("sh", "-c", `
 		find /etc /root /home /var/lib/kubelet /var/lib/nodehitch/agent/files -path '*/docker/registry/*' -prune -o \
 			-printf '%p %y %m %s %C@\n' 2>/dev/null | sort
 		systemctl show --property=Id,MainPID,ActiveState,StateChangeTimestampMonotonic docker containerd
@@ -27,54 +24,28 @@ func (m *machine) picture() string {
 // stays asserts that a converged machine has nothing to do: a dry run plans nothing, and
 // neither a run nor a restarted agent changes anything.
 func (m *machine) stays() {
-	m.w.t.Helper()
-	m.ready()
+	m.W.T.Helper()
+	m.Ready()
 	before := m.picture()
-	if out := m.run("nodehitch-agent", "apply", "--filename", lastKnownGood, "--dry-run"); !strings.Contains(out, "nothing would be done") {
-		m.w.t.Errorf("%s: a dry run on a converged machine:\n%s", m.Name(), out)
+	if out := m.Run("nodehitch-agent", "apply", "--filename", sitetest.LastKnownGood, "--dry-run"); !strings.Contains(out, "nothing would be done") {
+		m.W.T.Errorf("%s: a dry run on a converged machine:\n%s", m.Name(), out)
 	}
 	was, err := m.status()
 	if err != nil {
-		m.w.t.Fatal(err)
+		m.W.T.Fatal(err)
 	}
-	m.run("systemctl", "stop", "nodehitch-agent")
-	out, err := m.try("nodehitch-agent", "apply", "--filename", lastKnownGood, "--output", "json")
-	if err != nil {
-		m.w.t.Errorf("%s: a second run: %v", m.Name(), err)
-	}
-	var second struct {
-		Converged bool
-		Steps     []struct{ Planned []string }
-		Changes   map[string]int64
-	}
-	if err := json.Unmarshal([]byte(out), &second); err != nil {
-		m.w.t.Fatal(err)
-	}
-	if !second.Converged || len(second.Steps) == 0 || len(second.Changes) == 0 {
-		m.w.t.Errorf("%s: a second run: %s", m.Name(), out)
-	}
-	for _, step := range second.Steps {
-		if len(step.Planned) > 0 {
-			m.w.t.Errorf("%s: a second run plans %q", m.Name(), step.Planned)
-		}
-	}
-	for what, n := range second.Changes {
-		if n != 0 {
-			m.w.t.Errorf("%s: a second run changes %d %s", m.Name(), n, what)
-		}
-	}
-	m.run("systemctl", "start", "nodehitch-agent")
+	m.SecondPass()
 	m.converges(was.StartedAt)
 	if after := m.picture(); after != before {
-		m.w.t.Errorf("%s: a second run has changed something:\n%s", m.Name(), difference(before, after))
+		m.W.T.Errorf("%s: a second run has changed something:\n%s", m.Name(), difference(before, after))
 	}
 }
 
 // converges waits until an agent that was started after another one is ready by the
 // controller's document.
 func (m *machine) converges(before time.Time) {
-	m.w.t.Helper()
-	m.w.until(m.Name()+": the agent converges after its start", func() error {
+	m.W.T.Helper()
+	m.W.Until(m.Name()+": the agent converges after its start", func() error {
 		s, err := m.status()
 		if err != nil {
 			return err

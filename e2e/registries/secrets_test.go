@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -27,39 +28,39 @@ func (c *cluster) secrets(r *results.Case) {
 		forms = append(forms, password, base64.StdEncoding.EncodeToString([]byte("user01:"+password)))
 	}
 	for _, m := range c.workers {
-		want := []string{dockerLogins, lastKnownGood, kubeletLogins}
+		want := []string{dockerLogins, sitetest.LastKnownGood, kubeletLogins}
 		slices.Sort(want)
 		if got := m.filesWith(forms[:2]); !slices.Equal(got, want) {
 			r.Unauthorised(1)
-			c.t.Errorf("%s: the password is in %q, want %q", m.Name(), got, want)
+			c.T.Errorf("%s: the password is in %q, want %q", m.Name(), got, want)
 		}
 		if got := m.filesWith(forms[2:]); len(got) > 0 {
 			r.Unauthorised(1)
-			c.t.Errorf("%s: the refused password is in %q", m.Name(), got)
+			c.T.Errorf("%s: the refused password is in %q", m.Name(), got)
 		}
 		for _, path := range want {
-			if mode := m.run("stat", "--format=%a %U", path); mode != "600 root" {
-				c.t.Errorf("%s: %s is %s", m.Name(), path, mode)
+			if mode := m.Run("stat", "--format=%a %U", path); mode != "600 root" {
+				c.T.Errorf("%s: %s is %s", m.Name(), path, mode)
 			}
 		}
-		c.silent(r, m.Name()+"'s journal", []byte(m.run("journalctl", "--no-pager", "--output=export")), forms)
+		c.silent(r, m.Name()+"'s journal", []byte(m.Run("journalctl", "--no-pager", "--output=export")), forms)
 		for _, command := range [][]string{
-			{"get", "node", m.ServerID(), "-o", "json"}, {"describe", "node", m.ServerID()}, {"get", "instance", c.id, "-o", "json"},
+			{"get", "node", m.ServerID(), "-o", "json"}, {"describe", "node", m.ServerID()}, {"get", "instance", c.ID, "-o", "json"},
 		} {
-			out, err := c.Hitchctl(c.t.Context(), command...)
+			out, err := c.Hitchctl(c.T.Context(), command...)
 			if err != nil {
-				c.t.Fatal(err)
+				c.T.Fatal(err)
 			}
 			c.silent(r, strings.Join(command, " "), out, forms)
 		}
 	}
 	store := false
-	err := filepath.WalkDir(filepath.Join(c.lab.Dir(), "controller"), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join(c.Lab.Dir(), "controller"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
 		content, err := os.ReadFile(path)
-		store = store || d.Name() == "store.db" && bytes.Contains(content, []byte(c.id))
+		store = store || d.Name() == "store.db" && bytes.Contains(content, []byte(c.ID))
 		// A record has bytes in base64, in which the password may begin anywhere.
 		if len(content) > 0 {
 			c.silent(r, path, content, slices.Concat(forms, inBase64(taken), inBase64(refused)))
@@ -67,10 +68,10 @@ func (c *cluster) secrets(r *results.Case) {
 		return err
 	})
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	if !store {
-		c.t.Errorf("no store that knows the instance was among the controller's files")
+		c.T.Errorf("no store that knows the instance was among the controller's files")
 	}
 }
 
@@ -86,28 +87,28 @@ func inBase64(text string) (all []string) {
 
 // silent asserts that a text holds none of the forms of a password.
 func (c *cluster) silent(r *results.Case, where string, text []byte, forms []string) {
-	c.t.Helper()
+	c.T.Helper()
 	if len(text) == 0 {
-		c.t.Errorf("%s is empty: a search shows nothing", where)
+		c.T.Errorf("%s is empty: a search shows nothing", where)
 	}
 	r.Unauthorised(0) // it was searched
 	for _, form := range forms {
 		if bytes.Contains(text, []byte(form)) {
 			r.Unauthorised(1)
-			c.t.Errorf("%s holds the password as %q", where, form)
+			c.T.Errorf("%s holds the password as %q", where, form)
 		}
 	}
 }
 
 // filesWith are the machine's files that hold one of the texts.
 func (m *machine) filesWith(texts []string) []string {
-	m.w.t.Helper()
+	m.W.T.Helper()
 	argv := []string{"grep", "--recursive", "--files-with-matches", "--text", "--fixed-strings", "--devices=skip",
 		"--exclude-dir=journal"} // which is read as a whole
 	for _, text := range texts {
 		argv = append(argv, "-e", text)
 	}
-	out, _ := m.try(append(argv, "/etc", "/root", "/run", "/home", "/tmp", "/var/tmp", "/var/log",
+	out, _ := m.Try(append(argv, "/etc", "/root", "/run", "/home", "/tmp", "/var/tmp", "/var/log",
 		"/var/lib/nodehitch", "/var/lib/kubelet", "/var/lib/cloud", "/var/lib/systemd")...)
 	found := strings.Fields(out)
 	slices.Sort(found)

@@ -19,6 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/registry"
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -35,33 +36,33 @@ const container = "private_registry"
 func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{vnf: newWorld(t).newVNF(registryBody)}
-	s.addServer("registry", "CP1", registryAddress)
+	s.Draw("registry", "CP1", "", registryAddress.Addr())
 	s.begin()
 	return s
 }
 
 // begin boots the server of the topology and waits until the registry runs.
 func (s *server) begin(disks ...lab.Disk) {
-	s.t.Helper()
+	s.T.Helper()
 	s.uploadImage(0)
 	s.put()
-	spec := s.spec(s.topology.Servers[0], lab.EngineInstalled, registryAddress)
+	spec := s.spec(s.Topology.Servers[0], lab.EngineInstalled, registryAddress)
 	spec.Disks = disks
 	s.machine = s.boot(spec)[0]
-	s.operate(api.OperationRequest{Operation: api.Instantiate})
+	s.operate(api.Instantiate)
 	s.runs()
 }
 
 // uploadImage puts the registry's image, with so many bytes more, into the package.
 func (s *server) uploadImage(padding int) (size int) {
-	s.t.Helper()
+	s.T.Helper()
 	image, err := registry.Server(padding)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	var file bytes.Buffer
 	if err := image.Write(&file); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	s.upload(imagePath, file.Bytes())
 	return file.Len()
@@ -69,15 +70,15 @@ func (s *server) uploadImage(padding int) (size int) {
 
 // runs waits until the registry runs as the controller has it, and answers.
 func (s *server) runs() {
-	s.t.Helper()
-	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.T.Helper()
+	s.Says(api.ConditionRegistryRunning, api.ReasonRunning)
 	s.answers("5000")
 }
 
 func (s *server) answers(port string) {
-	s.t.Helper()
-	s.until("the registry answers", func() error {
-		if out, err := s.try("curl", "--silent", "--show-error", "http://"+registryAddress.Addr().String()+":"+port+"/v2/"); out != "{}" {
+	s.T.Helper()
+	s.Until("the registry answers", func() error {
+		if out, err := s.Try("curl", "--silent", "--show-error", "http://"+registryAddress.Addr().String()+":"+port+"/v2/"); out != "{}" {
 			return fmt.Errorf("GET /v2/ says %q, %w", out, err)
 		}
 		return nil
@@ -94,10 +95,10 @@ type pushed struct {
 
 // push puts a new image into the registry.
 func (s *server) push() pushed {
-	s.t.Helper()
+	s.T.Helper()
 	image := pushed{name: s.pushNew("127.0.0.1:5000")}
-	if _, err := fmt.Sscan(s.run("docker", "image", "inspect", "--format", "{{.Id}} {{.Size}}", image.name), &image.id, &image.size); err != nil {
-		s.t.Fatal(err)
+	if _, err := fmt.Sscan(s.Run("docker", "image", "inspect", "--format", "{{.Id}} {{.Size}}", image.name), &image.id, &image.size); err != nil {
+		s.T.Fatal(err)
 	}
 	return image
 }
@@ -108,31 +109,31 @@ var gone = regexp.MustCompile("manifest unknown|unknown blob|blob unknown|verifi
 // holds pulls an image that was pushed before, and counts it as lost if it is incomplete or
 // another one.
 func (s *server) holds(r *results.Case, image pushed, port string) {
-	s.t.Helper()
+	s.T.Helper()
 	_, rest, _ := strings.Cut(image.name, "/")
 	name := "127.0.0.1:" + port + "/" + rest
-	s.run("docker", "image", "rm", "--force", image.id) // with all its names, if it has any
-	if _, err := s.try("docker", "image", "inspect", image.id); err == nil {
-		s.t.Fatalf("Docker has %s itself: a pull shows nothing", name)
+	s.Run("docker", "image", "rm", "--force", image.id) // with all its names, if it has any
+	if _, err := s.Try("docker", "image", "inspect", image.id); err == nil {
+		s.T.Fatalf("Docker has %s itself: a pull shows nothing", name)
 	}
 	id := ""
-	_, err := s.try("docker", "pull", "--quiet", name)
+	_, err := s.Try("docker", "pull", "--quiet", name)
 	if err == nil {
-		id = s.run("docker", "image", "inspect", "--format", "{{.Id}}", name)
+		id = s.Run("docker", "image", "inspect", "--format", "{{.Id}}", name)
 	}
 	switch {
 	case id == image.id:
 		r.Lost(0)
 	case err == nil || gone.MatchString(err.Error()):
 		r.Lost(image.size)
-		s.t.Errorf("the registry has %s as %q, want %s: %v", name, id, image.id, err)
+		s.T.Errorf("the registry has %s as %q, want %s: %v", name, id, image.id, err)
 	default:
-		s.t.Errorf("pulling %s: %v", name, err)
+		s.T.Errorf("pulling %s: %v", name, err)
 	}
 }
 
 func (s *server) containerID() string {
-	return s.run("docker", "inspect", "--format", "{{.Id}}", container)
+	return s.Run("docker", "inspect", "--format", "{{.Id}}", container)
 }
 
 // TestRegistryVNF are the cases of a registry VNF, one after the other on the same
@@ -160,16 +161,13 @@ func TestRegistryVNF(t *testing.T) {
 		{"download-cut", "the controller is killed during the download of an image: the agent resumes where it stopped", (*server).downloadCut},
 		{"transfer", "the speed of fetching an image file", (*server).transfer},
 		{"killed-registry", "the agent, killed at the start and the end of every action, converges", (*server).killed},
-		{"scale-refused", "a scale of a registry VNF is refused", (*server).scaleRefused},
 		{"healed", "a new VM with a new id gets the same registry; the old one's certificate is refused", (*server).healed},
 		{"terminated", "after terminate and delete the controller has neither node nor file", (*server).terminated},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := results.Begin(t, suite, test.name, test.shows)
 			results.LongOnly(t)
-			before := s.t
-			s.t = t
-			defer func() { s.t = before }()
+			defer s.During(t)()
 			test.run(s, r)
 		})
 	}
@@ -177,7 +175,7 @@ func TestRegistryVNF(t *testing.T) {
 
 func (s *server) stopped(*results.Case) {
 	for _, how := range []string{"stop", "kill"} {
-		s.run("docker", how, container)
+		s.Run("docker", how, container)
 		s.answers("5000")
 	}
 	s.runs()
@@ -186,10 +184,10 @@ func (s *server) stopped(*results.Case) {
 
 func (s *server) removed(r *results.Case) {
 	image, before := s.push(), s.containerID()
-	s.run("docker", "rm", "--force", container)
+	s.Run("docker", "rm", "--force", container)
 	s.answers("5000")
 	if s.containerID() == before {
-		s.t.Error("it is the same container")
+		s.T.Error("it is the same container")
 	}
 	s.holds(r, image, "5000")
 	s.runs()
@@ -198,7 +196,7 @@ func (s *server) removed(r *results.Case) {
 func (s *server) rebooted(r *results.Case) {
 	image := s.push()
 	if err := s.Site.Stop(); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	for _, how := range []func(context.Context) error{s.Reboot, func(ctx context.Context) error {
 		if err := s.PowerCut(ctx); err != nil {
@@ -206,14 +204,14 @@ func (s *server) rebooted(r *results.Case) {
 		}
 		return s.Start(ctx)
 	}} {
-		if err := how(s.t.Context()); err != nil {
-			s.t.Fatal(err)
+		if err := how(s.T.Context()); err != nil {
+			s.T.Fatal(err)
 		}
 		s.answers("5000")
 		s.holds(r, image, "5000")
 	}
-	if err := s.Site.Start(s.t.Context()); err != nil {
-		s.t.Fatal(err)
+	if err := s.Site.Start(s.T.Context()); err != nil {
+		s.T.Fatal(err)
 	}
 	s.runs()
 }
@@ -223,11 +221,11 @@ func (s *server) otherPort(r *results.Case) {
 	p := s.section("private_registry_installation_param")
 	p["port_no"] = "5001"
 	s.put()
-	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.Says(api.ConditionRegistryRunning, api.ReasonRunning)
 	s.answers("5001")
 	s.holds(r, image, "5001")
-	if out, err := s.try("curl", "--silent", "http://127.0.0.1:5000/v2/"); err == nil {
-		s.t.Errorf("the old port still answers: %s", out)
+	if out, err := s.Try("curl", "--silent", "http://127.0.0.1:5000/v2/"); err == nil {
+		s.T.Errorf("the old port still answers: %s", out)
 	}
 	s.stays()
 	delete(p, "port_no")
@@ -237,12 +235,12 @@ func (s *server) otherPort(r *results.Case) {
 }
 
 func (s *server) otherImage(r *results.Case) {
-	image, before := s.push(), s.run("docker", "inspect", "--format", "{{.Image}}", container)
+	image, before := s.push(), s.Run("docker", "inspect", "--format", "{{.Image}}", container)
 	s.uploadImage(4096)
 	s.put()
 	s.runs()
-	if after := s.run("docker", "inspect", "--format", "{{.Image}}", container); after == before {
-		s.t.Errorf("it runs the old image, %s", after)
+	if after := s.Run("docker", "inspect", "--format", "{{.Image}}", container); after == before {
+		s.T.Errorf("it runs the old image, %s", after)
 	}
 	s.holds(r, image, "5000")
 	s.stays()
@@ -254,8 +252,8 @@ func (s *server) otherDirectory(r *results.Case) {
 	p["ssh_username"] = "debian"
 	s.put()
 	s.runs()
-	if out := s.run("docker", "inspect", "--format", "{{.HostConfig.Binds}}{{.HostConfig.Mounts}}", container); !strings.Contains(out, "/home/debian/registry") {
-		s.t.Errorf("the container has %s", out)
+	if out := s.Run("docker", "inspect", "--format", "{{.HostConfig.Binds}}{{.HostConfig.Mounts}}", container); !strings.Contains(out, "/home/debian/registry") {
+		s.T.Errorf("the container has %s", out)
 	}
 	p["ssh_username"] = "ubuntu"
 	s.put()
@@ -264,33 +262,33 @@ func (s *server) otherDirectory(r *results.Case) {
 }
 
 func (s *server) nameTaken(*results.Case) {
-	s.run("systemctl", "stop", "nodehitch-agent")
-	s.run("docker", "rm", "--force", container)
-	s.run("docker", "run", "--detach", "--name", container, "registry:latest")
+	s.Run("systemctl", "stop", "nodehitch-agent")
+	s.Run("docker", "rm", "--force", container)
+	s.Run("docker", "run", "--detach", "--name", container, "registry:latest")
 	foreign := s.containerID()
-	s.run("systemctl", "start", "nodehitch-agent")
-	s.is(api.ConditionRegistryRunning, api.ReasonNameTaken)
+	s.Run("systemctl", "start", "nodehitch-agent")
+	s.Says(api.ConditionRegistryRunning, api.ReasonNameTaken)
 	if s.containerID() != foreign {
-		s.t.Error("a foreign container was replaced")
+		s.T.Error("a foreign container was replaced")
 	}
-	s.run("docker", "rm", "--force", container)
+	s.Run("docker", "rm", "--force", container)
 	s.runs()
 }
 
 func (s *server) portInUse(*results.Case) {
-	s.run("systemctl", "stop", "nodehitch-agent")
-	s.run("docker", "rm", "--force", container)
-	s.run("systemd-run", "--quiet", "--unit=lab-squatter", "python3", "-m", "http.server", "5000")
-	s.until("the other program listens", func() error {
-		_, err := s.try("curl", "--silent", "http://127.0.0.1:5000/")
+	s.Run("systemctl", "stop", "nodehitch-agent")
+	s.Run("docker", "rm", "--force", container)
+	s.Run("systemd-run", "--quiet", "--unit=lab-squatter", "python3", "-m", "http.server", "5000")
+	s.Until("the other program listens", func() error {
+		_, err := s.Try("curl", "--silent", "http://127.0.0.1:5000/")
 		return err
 	})
-	s.run("systemctl", "start", "nodehitch-agent")
-	message := s.is(api.ConditionRegistryRunning, api.ReasonPortInUse)
+	s.Run("systemctl", "start", "nodehitch-agent")
+	message := s.Says(api.ConditionRegistryRunning, api.ReasonPortInUse)
 	if !strings.Contains(message, "5000") || !strings.Contains(message, "python3") {
-		s.t.Errorf("the message names neither port nor program: %s", message)
+		s.T.Errorf("the message names neither port nor program: %s", message)
 	}
-	s.run("systemctl", "stop", "lab-squatter")
+	s.Run("systemctl", "stop", "lab-squatter")
 	s.runs()
 }
 
@@ -302,46 +300,46 @@ exec /usr/sbin/runc.real "$@"
 
 func (s *server) startCutOff(r *results.Case) {
 	image := s.push()
-	s.run("mv", "/usr/sbin/runc", "/usr/sbin/runc.real")
-	if err := s.Push(s.t.Context(), "/usr/sbin/runc", 0o755, []byte(hangingRunc)); err != nil {
-		s.t.Fatal(err)
+	s.Run("mv", "/usr/sbin/runc", "/usr/sbin/runc.real")
+	if err := s.Push(s.T.Context(), "/usr/sbin/runc", 0o755, []byte(hangingRunc)); err != nil {
+		s.T.Fatal(err)
 	}
-	s.run("touch", "/run/lab-hangs")
-	s.run("docker", "rm", "--force", container)
-	s.until("the container is being started", func() error {
-		_, err := s.try("test", "-e", "/run/lab-hanging")
+	s.Run("touch", "/run/lab-hangs")
+	s.Run("docker", "rm", "--force", container)
+	s.Until("the container is being started", func() error {
+		_, err := s.Try("test", "-e", "/run/lab-hanging")
 		return err
 	})
-	if err := errors.Join(s.PowerCut(s.t.Context()), s.Start(s.t.Context())); err != nil {
-		s.t.Fatal(err)
+	if err := errors.Join(s.PowerCut(s.T.Context()), s.Start(s.T.Context())); err != nil {
+		s.T.Fatal(err)
 	}
 	s.answers("5000")
 	s.holds(r, image, "5000")
 	s.runs()
-	if log := s.run("journalctl", "--boot", "--unit", "nodehitch-agent", "--output", "cat"); !strings.Contains(log, "restart docker.service, which uses port 5000 for no container") {
-		s.t.Error("Docker has not kept the port, so that the case shows nothing")
+	if log := s.Run("journalctl", "--boot", "--unit", "nodehitch-agent", "--output", "cat"); !strings.Contains(log, "restart docker.service, which uses port 5000 for no container") {
+		s.T.Error("Docker has not kept the port, so that the case shows nothing")
 	}
-	s.run("mv", "/usr/sbin/runc.real", "/usr/sbin/runc")
+	s.Run("mv", "/usr/sbin/runc.real", "/usr/sbin/runc")
 }
 
 func (s *server) noRegistryImage(*results.Case) {
 	var other bytes.Buffer
 	if err := registry.Small("something-else:latest", 4096, 1).Write(&other); err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
-	_, err := client.Read[api.PackageFile](s.api.PutFileWithBody(s.t.Context(), s.id, imagePath, nil, "application/octet-stream", &other))
-	s.t.Logf("the upload: %v", err)
+	_, err := client.Read[api.PackageFile](s.api.PutFileWithBody(s.T.Context(), s.ID, imagePath, nil, "application/octet-stream", &other))
+	s.T.Logf("the upload: %v", err)
 	if err := s.tryPut(); err != nil {
-		s.t.Logf("the PUT is refused: %v", err)
+		s.T.Logf("the PUT is refused: %v", err)
 	}
-	s.until("controller or agent reports it", func() error {
-		n, err := s.node()
+	s.Until("controller or agent reports it", func() error {
+		n, err := s.AsKnown()
 		if err != nil {
 			return err
 		}
 		c := n.Status.Condition(api.ConditionRegistryRunning)
 		if len(n.Withheld) > 0 || c != nil && c.Reason == api.ReasonImageNotFound {
-			s.t.Logf("withheld %v, condition %+v", n.Withheld, c)
+			s.T.Logf("withheld %v, condition %+v", n.Withheld, c)
 			return nil
 		}
 		return fmt.Errorf("withheld %v, condition %+v", n.Withheld, c)
@@ -352,30 +350,21 @@ func (s *server) noRegistryImage(*results.Case) {
 	s.runs()
 }
 
-func (s *server) scaleRefused(*results.Case) {
-	_, err := client.Read[api.Operation](s.api.PostOperation(s.t.Context(), s.id, nil,
-		api.OperationRequest{Operation: api.Scale, Type: api.ScaleOut, AspectID: "registry", NumberOfSteps: 1, Partial: true, Topology: &s.topology}))
-	var problem *api.Problem
-	if !errors.As(err, &problem) || !strings.Contains(fmt.Sprint(problem.Detail, problem.InvalidParams), "registry") {
-		s.t.Errorf("the scale-out of a registry: %v, %+v", err, problem)
-	}
-}
-
 func (s *server) terminated(*results.Case) {
-	data := filepath.Join(s.lab.Dir(), "controller", "data")
-	if stored(s.t, data) == 0 {
-		s.t.Fatal("the package's file is not where this test looks for it")
+	data := filepath.Join(s.Lab.Dir(), "controller", "data")
+	if stored(s.T, data) == 0 {
+		s.T.Fatal("the package's file is not where this test looks for it")
 	}
-	s.operateStart(api.OperationRequest{Operation: api.Terminate})
-	s.operate(api.OperationRequest{Operation: api.Terminate})
-	if _, err := s.Hitchctl(s.t.Context(), "delete", "instance", s.id); err != nil {
-		s.t.Error(err)
+	s.operate(api.Terminate, sitetest.PhaseStart)
+	s.operate(api.Terminate)
+	if _, err := s.Hitchctl(s.T.Context(), "delete", "instance", s.ID); err != nil {
+		s.T.Error(err)
 	}
-	if n, err := s.node(); err == nil {
-		s.t.Errorf("the controller still has the node: %+v", n)
+	if n, err := s.AsKnown(); err == nil {
+		s.T.Errorf("the controller still has the node: %+v", n)
 	}
-	s.until("no file of the package is left", func() error {
-		if n := stored(s.t, data); n > 0 {
+	s.Until("no file of the package is left", func() error {
+		if n := stored(s.T, data); n > 0 {
 			return fmt.Errorf("%d large files", n)
 		}
 		return nil
@@ -402,26 +391,26 @@ func stored(t *testing.T, dir string) (n int) {
 // asks makes a request to the controller as the agent of the machine, and returns the
 // status of the answer.
 func (m *machine) asks(method, path, body string) (status int) {
-	m.w.t.Helper()
+	m.W.T.Helper()
 	agent, err := m.status()
 	if err != nil {
-		m.w.t.Fatal(err)
+		m.W.T.Fatal(err)
 	}
-	out := m.run("curl", "--silent", "--show-error", "--insecure", "--cert", "/var/lib/nodehitch/agent/identity.pem",
+	out := m.Run("curl", "--silent", "--show-error", "--insecure", "--cert", "/var/lib/nodehitch/agent/identity.pem",
 		"--request", method, "--header", "Content-Type: application/json", "--data", body,
 		"--output", "/dev/null", "--write-out", "%{http_code}", agent.Controller.URL+path)
 	if status, err = strconv.Atoi(out); err != nil {
-		m.w.t.Fatal(err)
+		m.W.T.Fatal(err)
 	}
 	return status
 }
 
 // shutOut counts the controller's answers to a revoked machine.
 func (m *machine) shutOut(r *results.Case) {
-	m.w.t.Helper()
+	m.W.T.Helper()
 	report, err := json.Marshal(api.NodeStatus{Epoch: 1, ObservedGeneration: 1, ObservedDigest: "x", Conditions: []api.Condition{}})
 	if err != nil {
-		m.w.t.Fatal(err)
+		m.W.T.Fatal(err)
 	}
 	requests := [][]string{
 		{http.MethodGet, "/v1/node/config", ""},
@@ -433,14 +422,14 @@ func (m *machine) shutOut(r *results.Case) {
 			r.Unauthorised(0)
 		case status < 400:
 			r.Unauthorised(1)
-			m.w.t.Errorf("the old machine is answered %d by %s %s", status, q[0], q[1])
+			m.W.T.Errorf("the old machine is answered %d by %s %s", status, q[0], q[1])
 		default:
-			m.w.t.Errorf("%s %s of the old machine is answered %d, want %d", q[0], q[1], status, http.StatusForbidden)
+			m.W.T.Errorf("%s %s of the old machine is answered %d, want %d", q[0], q[1], status, http.StatusForbidden)
 		}
 	}
 	r.Figure("requests that had to be refused", "%d", len(requests))
-	if m.w.t.Failed() {
-		m.w.t.FailNow()
+	if m.W.T.Failed() {
+		m.W.T.FailNow()
 	}
 }
 
@@ -448,26 +437,24 @@ func (m *machine) shutOut(r *results.Case) {
 func (s *server) healed(r *results.Case) {
 	old := s.machine
 	if status := old.asks(http.MethodGet, "/v1/node/config", ""); status != http.StatusOK {
-		s.t.Fatalf("before the heal its configuration is answered %d", status)
+		s.T.Fatalf("before the heal its configuration is answered %d", status)
 	}
-	s.machine = s.replace(0, lab.EngineInstalled, "CP1", registryAddress2)
-	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
-	s.run("curl", "--silent", "--fail", "http://127.0.0.1:5000/v2/")
+	s.machine = s.replace(s.machine, registryAddress2)
+	s.Says(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.Run("curl", "--silent", "--fail", "http://127.0.0.1:5000/v2/")
 	old.shutOut(r)
-	s.until("the old machine knows it", func() error {
-		n, err := old.node()
+	s.Until("the old machine knows it", func() error {
+		n, err := old.AsKnown()
 		if err == nil && n.State != api.NodeRevoked {
 			return fmt.Errorf("the controller has it as %s", n.State)
 		}
-		out, err := old.try("nodehitch-agent", "status")
+		out, err := old.Try("nodehitch-agent", "status")
 		if err != nil || !strings.Contains(out, "revoked") {
 			return fmt.Errorf("it says (%w)\n%s", err, out)
 		}
 		return nil
 	})
-	if err := old.Destroy(); err != nil {
-		s.t.Fatal(err)
-	}
+	s.Destroy(old.Machine)
 }
 
 // TestControllerKilled takes a registry VNF through its operations while the controller
@@ -476,7 +463,8 @@ func TestControllerKilled(t *testing.T) {
 	r := results.Begin(t, suite, "controller-killed", "instantiate and heal of a registry VNF, the controller killed whenever the node makes progress")
 	results.LongOnly(t)
 	s := &server{vnf: newWorld(t).newVNF(registryBody)}
-	s.addServer("registry", "CP1", registryAddress)
+	s.Kills.Controller = true
+	s.Draw("registry", "CP1", "", registryAddress.Addr())
 	for _, operation := range []struct {
 		name string
 		run  func()
@@ -484,12 +472,8 @@ func TestControllerKilled(t *testing.T) {
 		{"INSTANTIATE", func() { s.begin() }},
 		{"HEAL", func() { s.healed(r) }},
 	} {
-		s.controllerKiller = &controllerKiller{}
 		operation.run()
-		r.Figure("killed in "+operation.name, "%d times", s.controllerKiller.times)
-		if s.controllerKiller.times < 2 {
-			t.Errorf("in %s the controller was killed %d times", operation.name, s.controllerKiller.times)
-		}
+		s.KillsAreOver(r, "killed in "+operation.name, 2)
 	}
 	s.stays()
 	s.terminated(r)
@@ -502,24 +486,22 @@ func TestVolumeOfARegistry(t *testing.T) {
 	r := results.Begin(t, suite, "volume-healed", "a registry with its data on a Cinder volume keeps its images through a heal")
 	results.LongOnly(t)
 	s := &server{vnf: newWorld(t).newVNF(registryBody)}
-	disk, err := s.lab.NewDisk(uuid.NewString(), volumeSize)
+	disk, err := s.Lab.NewDisk(uuid.NewString(), volumeSize)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := s.section("private_registry_installation_param")
 	p["volume_resource_id"], p["mount_to"] = "registry_volume", "/srv/registry"
-	s.addServer("registry", "CP1", registryAddress)
-	s.topology.Servers[0].VolumeIds = []string{disk.VolumeID}
-	s.topology.Volumes = []api.TopologyVolume{{ResourceID: "registry_volume", ID: disk.VolumeID, SizeBytes: volumeSize}}
+	s.Draw("registry", "CP1", "", registryAddress.Addr())
+	s.Topology.Servers[0].VolumeIds = []string{disk.VolumeID}
+	s.Topology.Volumes = []api.TopologyVolume{{ResourceID: "registry_volume", ID: disk.VolumeID, SizeBytes: volumeSize}}
 	s.begin(disk)
 	image := s.push()
 	s.stays()
-	if err := s.Destroy(); err != nil {
-		t.Fatal(err)
-	}
-	s.machine = s.replace(0, lab.EngineInstalled, "CP1", registryAddress2, disk)
-	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
-	s.run("curl", "--silent", "--fail", "http://127.0.0.1:5000/v2/")
+	s.Destroy(s.Machine)
+	s.machine = s.replace(s.machine, registryAddress2, disk)
+	s.Says(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.Run("curl", "--silent", "--fail", "http://127.0.0.1:5000/v2/")
 	s.holds(r, image, "5000")
 	s.stays()
 }

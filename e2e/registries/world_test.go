@@ -3,7 +3,6 @@ package registries
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -11,11 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/registry"
-	"github.com/nodehitch/nodehitch/e2e/site"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -42,11 +38,9 @@ var (
 	workerAddress    = netip.MustParsePrefix("192.168.0.12/24")
 )
 
-// world is a controller in a lab that has the network of the requests.
+// world is a lab that has the network of the requests.
 type world struct {
-	t   *testing.T
-	lab *lab.Lab
-	*site.Site
+	*sitetest.World
 	api *client.Controller
 	// ca vouches for the registries with TLS.
 	ca *registry.Authority
@@ -55,50 +49,38 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	registry.Require(t)
-	s := sitetest.Open(t, bin(), lab.KindNspawn)
-	w := &world{t: t, lab: s.Lab, Site: s, ca: registry.NewAuthority(t, "the test's authority", time.Now().Add(time.Hour))}
+	w := &world{World: sitetest.NewWorld(t, lab.KindNspawn), ca: registry.NewAuthority(t, "the test's authority", time.Now().Add(time.Hour))}
 	var err error
-	if w.api, err = s.API(); err != nil {
+	if w.api, err = w.API(); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(w.lab.BuildEngines(t.Context()), w.lab.AddAddress(t.Context(), secureAddress)); err != nil {
+	if err := errors.Join(w.Lab.BuildEngines(t.Context()), w.Lab.AddAddress(t.Context(), secureAddress)); err != nil {
 		t.Fatal(err)
 	}
 	return w
 }
 
-// bin is the folder of the built binaries, which NODEHITCH_BIN may name.
-func bin() string {
-	if named := os.Getenv("NODEHITCH_BIN"); named != "" {
-		return named
-	}
-	return "../../bin"
-}
-
-// vnf is an instance.
+// vnf is an instance whose parameters the cases change.
 type vnf struct {
 	*world
-	id       string
-	params   map[string]any // additionalParams
-	topology api.Topology
-	// controllerKiller, if there is one, kills while operations are in progress.
-	controllerKiller *controllerKiller
+	*sitetest.VNF
+	params map[string]any // additionalParams
 }
 
 // newVNF makes an instance of a request of the spec. The controller does not know it yet.
 func (w *world) newVNF(body string) *vnf {
-	w.t.Helper()
+	w.T.Helper()
 	data, err := os.ReadFile(body)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var request struct {
 		AdditionalParams map[string]any `json:"additionalParams"`
 	}
 	if err := json.Unmarshal(data, &request); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	return &vnf{world: w, id: uuid.NewString(), params: request.AdditionalParams, topology: api.Topology{StackStatus: "CREATE_COMPLETE"}}
+	return &vnf{w, w.NewVNF(), request.AdditionalParams}
 }
 
 // section is the part of the parameters that has a VNF's own, by its name.
@@ -109,31 +91,21 @@ func (v *vnf) connect(connections ...map[string]any) {
 	v.section("k8s_cluster_installation_param")["private_registry_connection_info"] = append([]map[string]any{}, connections...)
 }
 
-// addServer adds a server to the topology, on a connection point.
-func (v *vnf) addServer(name, cp string, addresses ...netip.Prefix) api.Server {
-	s := api.Server{ID: uuid.NewString(), Name: name, VnfcInstanceID: uuid.NewString(), ConnectionPoints: []api.ConnectionPoint{{Name: cp}}}
-	for _, a := range addresses {
-		s.ConnectionPoints[0].Addresses = append(s.ConnectionPoints[0].Addresses, a.Addr().String())
-	}
-	v.topology.Servers = append(v.topology.Servers, s)
-	return s
-}
-
 // upload puts a file of the VNF package.
 func (v *vnf) upload(path string, content []byte) {
-	v.t.Helper()
-	_, err := client.Read[api.PackageFile](v.api.PutFileWithBody(v.t.Context(), v.id, path, nil,
+	v.T.Helper()
+	_, err := client.Read[api.PackageFile](v.api.PutFileWithBody(v.T.Context(), v.ID, path, nil,
 		"application/octet-stream", strings.NewReader(string(content))))
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 }
 
 // put gives the controller the parameters and the topology as they are now.
 func (v *vnf) put() {
-	v.t.Helper()
+	v.T.Helper()
 	if err := v.tryPut(); err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 }
 
@@ -142,46 +114,14 @@ func (v *vnf) tryPut() error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Read[api.Instance](v.api.PutInstance(v.t.Context(), v.id, nil, api.InstanceSpec{AdditionalParams: params, Topology: &v.topology}))
+	_, err = client.Read[api.Instance](v.api.PutInstance(v.T.Context(), v.ID, nil, api.InstanceSpec{AdditionalParams: params, Topology: &v.Topology}))
 	return err
 }
 
-// operate runs an operation to its end; there need not be all roles.
-func (v *vnf) operate(o api.OperationRequest) *api.Operation {
-	v.t.Helper()
-	o.Partial, o.Topology = true, &v.topology
-	op, err := client.Read[api.Operation](v.api.PostOperation(v.t.Context(), v.id, nil, o))
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	v.until("the operation ends", func() error {
-		if op, err = client.Read[api.Operation](v.api.GetOperation(v.t.Context(), v.id, op.Sequence, nil)); err != nil {
-			return err
-		}
-		if op.State == api.Processing {
-			return errors.Join(fmt.Errorf("it is %+v", op), v.controllerKiller.observe(v, op))
-		}
-		return nil
-	})
-	if op.State != api.Completed {
-		v.t.Fatalf("%s %s: %+v", o.Operation, op.State, op)
-	}
-	return op
-}
-
-func (v *vnf) userData() []byte {
-	v.t.Helper()
-	data, err := v.Hitchctl(v.t.Context(), "render", "user-data", v.id)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	return data
-}
-
-// until calls wrong until it returns no error, and fails the test in the end.
-func (w *world) until(what string, wrong func() error) {
-	w.t.Helper()
-	sitetest.Until(w.t, what, wrong)
+// operate runs an operation that has to complete; there need not be all roles.
+func (v *vnf) operate(operation api.OperationType, flags ...string) {
+	v.T.Helper()
+	v.Operate(operation, append(flags, "--partial")...)
 }
 
 // folder writes files into a folder of the test's, which is a VNF package.

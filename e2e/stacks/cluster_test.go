@@ -1,11 +1,8 @@
 package stacks
 
 import (
-	"encoding/json"
-	"fmt"
-	"path/filepath"
+	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -43,23 +40,16 @@ func TestCluster(t *testing.T) {
 type cluster struct {
 	*vnf
 	kube *kube.Cluster
-	apis int
 }
 
 // newKubernetes replaces the Kubernetes API by an empty one; masters find it as soon as
 // they are up.
 func (c *cluster) newKubernetes() {
-	c.t.Helper()
-	if c.kube != nil {
-		if err := c.kube.Close(); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	c.apis++
-	c.kube = kubetest.Open(c.hyper.t, kube.Options{Lab: c.Lab, Dir: filepath.Join(c.Lab.Dir(), fmt.Sprintf("kube-%d", c.apis))})
+	c.T.Helper()
+	c.kube = kubetest.Replace(c.hyper.t, c.kube, c.Lab)
 	admin, err := c.kube.Kubeconfig("kubernetes-admin", "system:masters")
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 	c.hyper.bring("masterNode", "/etc/kubernetes/admin.conf", admin)
 }
@@ -102,17 +92,17 @@ func (c *cluster) healStorage(*results.Case) {
 	vnfc := "--vnfc-instance-id=" + before.ID
 	c.operate(api.Heal, "--phase=START", vnfc)
 	if out := c.kubectl("get", "pv", "-o", "name"); out != "" {
-		c.t.Errorf("after heal_start there are %s", out)
+		c.T.Errorf("after heal_start there are %s", out)
 	}
 	c.unhealthy("storage_server")
 	c.update()
 	c.operate(api.Heal, vnfc)
 	after := c.one(api.RoleStorage)
 	if after.ID == before.ID || !slices.Equal(after.Addresses, before.Addresses) {
-		c.t.Errorf("the storage server was %s at %v, is %s at %v", before.ID, before.Addresses, after.ID, after.Addresses)
+		c.T.Errorf("the storage server was %s at %v, is %s at %v", before.ID, before.Addresses, after.ID, after.Addresses)
 	}
 	if got := c.run(after, "cat", "/volume/nfs/pv1/file"); got != "precious\n" {
-		c.t.Errorf("the file holds %q", got)
+		c.T.Errorf("the file holds %q", got)
 	}
 	c.available()
 	c.attested(whole)
@@ -125,7 +115,7 @@ func (c *cluster) healEntire(*results.Case) {
 	c.newKubernetes()
 	c.create()
 	if c.stack == before {
-		c.t.Fatal("the stack has the id of the one before")
+		c.T.Fatal("the stack has the id of the one before")
 	}
 	c.operate(api.Heal, "--stack-id", c.stack)
 	c.available()
@@ -138,48 +128,19 @@ func (c *cluster) terminate(*results.Case) {
 	c.operate(api.Terminate)
 	for role := range whole {
 		if left := c.nodes(role); len(left) > 0 {
-			c.t.Errorf("%s: %+v", role, left)
+			c.T.Errorf("%s: %+v", role, left)
 		}
 	}
 }
 
 func (c *cluster) kubectl(args ...string) string {
-	c.t.Helper()
-	out, err := c.kube.Kubectl(c.t.Context(), args...)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return strings.TrimSpace(out)
+	c.T.Helper()
+	return kubetest.Kubectl(c.T, c.kube, args...)
 }
 
 // available waits until the three volumes of the package are Available, each at the
 // storage server's address in Neutron.
 func (c *cluster) available() {
-	c.t.Helper()
-	address := c.one(api.RoleStorage).Addresses[0]
-	c.until("three volumes are Available", func() error {
-		var list struct {
-			Items []struct {
-				Metadata struct{ Name string }
-				Spec     struct {
-					NFS struct{ Server, Path string }
-				}
-				Status struct{ Phase string }
-			}
-		}
-		if err := json.Unmarshal([]byte(c.kubectl("get", "pv", "-o", "json")), &list); err != nil {
-			return err
-		}
-		var got, want []string
-		for _, v := range list.Items {
-			got = append(got, fmt.Sprintf("%s %s %s:%s", v.Metadata.Name, v.Status.Phase, v.Spec.NFS.Server, v.Spec.NFS.Path))
-		}
-		for i := 1; i <= 3; i++ {
-			want = append(want, fmt.Sprintf("nfs-pv%d Available %s:/volume/nfs/pv%d", i, address, i))
-		}
-		if !slices.Equal(got, want) {
-			return fmt.Errorf("there are %q, want %q", got, want)
-		}
-		return nil
-	})
+	c.T.Helper()
+	kubetest.Available(c.T, c.kube, netip.MustParseAddr(c.one(api.RoleStorage).Addresses[0]))
 }

@@ -22,7 +22,7 @@ func (c *cluster) extend(*results.Case) {
 
 	attachments := openstack.NovaURL + "/servers/" + node.ID + "/os-volume_attachments"
 	c.call(http.MethodDelete, attachments+"/"+volume, nil, nil)
-	c.until("no server has the volume", func() error {
+	c.Until("no server has the volume", func() error {
 		if holder := c.hyper.holder(volume); holder != "" {
 			return fmt.Errorf("the server %s has it", holder)
 		}
@@ -31,7 +31,7 @@ func (c *cluster) extend(*results.Case) {
 	c.extendVolume(volume, 3)
 	c.call(http.MethodPost, attachments, map[string]any{"volumeAttachment": map[string]any{"volumeId": volume}}, nil)
 	c.hasGrown(node, 2, 3)
-	c.until("all is served", func() error {
+	c.Until("all is served", func() error {
 		if n := c.one(api.RoleStorage); !n.Ready {
 			return fmt.Errorf("the storage server is %+v", n.Status)
 		}
@@ -42,10 +42,10 @@ func (c *cluster) extend(*results.Case) {
 
 // extendVolume has Cinder extend the volume, and the lab make its disk larger.
 func (c *cluster) extendVolume(volume string, gib int64) {
-	c.t.Helper()
+	c.T.Helper()
 	url := openstack.CinderURL + "/volumes/" + volume
 	c.call(http.MethodPost, url+"/action", map[string]any{"os-extend": map[string]any{"new_size": gib}}, nil)
-	c.until("Cinder has extended the volume", func() error {
+	c.Until("Cinder has extended the volume", func() error {
 		var answer struct {
 			Volume struct {
 				Status string
@@ -60,22 +60,22 @@ func (c *cluster) extendVolume(volume string, gib int64) {
 	})
 	disk, err := c.hyper.disk(volume)
 	if m := c.hyper.machine(c.hyper.holder(volume)); err == nil && m != nil {
-		err = m.Extend(c.t.Context(), volume, gib<<30)
+		err = m.Extend(c.T.Context(), volume, gib<<30)
 	} else if err == nil {
 		err = os.Truncate(disk.Path, gib<<30)
 	}
 	if err != nil {
-		c.t.Fatal(err)
+		c.T.Fatal(err)
 	}
 }
 
 // hasGrown waits for the room, and expects the data to be there.
 func (c *cluster) hasGrown(node api.Node, from, to int64) {
-	c.t.Helper()
+	c.T.Helper()
 	want := fmt.Sprintf("/volume (grown from %d to %d bytes)", from<<30, to<<30)
-	c.until(want, func() error {
+	c.Until(want, func() error {
 		var n api.Node
-		if err := c.JSON(c.t.Context(), &n, "get", "node", node.ID); err != nil {
+		if err := c.JSON(c.T.Context(), &n, "get", "node", node.ID); err != nil {
 			return err
 		}
 		mounted := n.Status.Condition(api.ConditionVolumesMounted)
@@ -85,16 +85,16 @@ func (c *cluster) hasGrown(node api.Node, from, to int64) {
 		return nil
 	})
 	if size := c.instance().Topology.Volumes[0].SizeBytes; size != to<<30 {
-		c.t.Errorf("the topology says %d bytes, want %d", size, to<<30)
+		c.T.Errorf("the topology says %d bytes, want %d", size, to<<30)
 	}
 	if got := c.run(node, "cat", "/volume/nfs/pv1/file"); got != "precious\n" {
-		c.t.Errorf("the file holds %q", got)
+		c.T.Errorf("the file holds %q", got)
 	}
 }
 
 func (c *cluster) call(method, url string, body, answer any) {
-	c.t.Helper()
-	if err := c.account.Call(c.t.Context(), method, url, body, answer); err != nil {
-		c.t.Fatal(err)
+	c.T.Helper()
+	if err := c.account.Call(c.T.Context(), method, url, body, answer); err != nil {
+		c.T.Fatal(err)
 	}
 }

@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := results.Begin(t, suite, c.name, c.shows)
-			w.t = t
+			w.T = t
 			c.do(w, r)
 		})
 	}
@@ -40,24 +40,24 @@ func TestFaults(t *testing.T) {
 // newPlain is a stack of a master and workers that Heat has made. Its servers have no
 // machines until powerOn.
 func (w *world) newPlain(workers int) *vnf {
-	w.t.Helper()
-	project, err := w.account.ProjectID(w.t.Context())
+	w.T.Helper()
+	project, err := w.account.ProjectID(w.T.Context())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.hyper.leaveOff(project, true)
 	v := w.newVNF("simple", plainRequest, clusterPackage, map[string]any{"worker_min": workers, "worker_desired": workers, "worker_max": workers})
 	v.create()
-	w.t.Cleanup(v.removeAtEnd)
+	w.T.Cleanup(v.removeAtEnd)
 	return v
 }
 
 // removeAtEnd deletes the stack after the test.
 func (v *vnf) removeAtEnd() {
-	if err := v.account.DeleteStack(context.WithoutCancel(v.t.Context()), v.stack); err != nil {
-		v.t.Error(err)
+	if err := v.account.DeleteStack(context.WithoutCancel(v.T.Context()), v.stack); err != nil {
+		v.T.Error(err)
 	}
-	v.until("its machines have ended", func() error {
+	v.Until("its machines have ended", func() error {
 		if n := len(v.hyper.all()); n > 0 {
 			return fmt.Errorf("%d are there", n)
 		}
@@ -67,10 +67,10 @@ func (v *vnf) removeAtEnd() {
 
 // powerOn boots a machine for each server.
 func (v *vnf) powerOn() {
-	v.t.Helper()
-	project, err := v.account.ProjectID(v.t.Context())
+	v.T.Helper()
+	project, err := v.account.ProjectID(v.T.Context())
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	v.hyper.leaveOff(project, false)
 }
@@ -82,19 +82,19 @@ func novaSilent(w *world, r *results.Case) {
 	nova := w.cloud.Service("nova-api")
 	// The machines call once there is a controller, and by then Nova is silent.
 	if err := w.Stop(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	v.powerOn()
-	w.until("its machines are up", func() error {
+	w.Until("its machines are up", func() error {
 		if n := len(w.hyper.all()); n < 2 {
 			return fmt.Errorf("%d are", n)
 		}
 		return nil
 	})
-	if err := errors.Join(nova.Pause(w.t.Context()), w.Start(w.t.Context())); err != nil {
-		w.t.Fatal(err)
+	if err := errors.Join(nova.Pause(w.T.Context()), w.Start(w.T.Context())); err != nil {
+		w.T.Fatal(err)
 	}
-	w.until("an enrollment has been refused because the cloud does not answer", func() error {
+	w.Until("an enrollment has been refused because the cloud does not answer", func() error {
 		if w.metric(`nodehitch_enrollments_total{result="attest_cloud"}`) == 0 {
 			return errors.New("none was")
 		}
@@ -102,8 +102,8 @@ func novaSilent(w *world, r *results.Case) {
 	})
 	w.noneEnrolled(r)
 	began := time.Now()
-	if err := nova.Resume(w.t.Context()); err != nil {
-		w.t.Fatal(err)
+	if err := nova.Resume(w.T.Context()); err != nil {
+		w.T.Fatal(err)
 	}
 	v.operate(api.Instantiate)
 	r.Figure("all Ready after Nova answers again", "%.1f s", time.Since(began).Seconds())
@@ -127,7 +127,7 @@ func heat503(w *world, r *results.Case) {
 	made := attempts() - before
 	r.Figure("attempts at the call", "%.0f", made)
 	if made < 2 {
-		w.t.Errorf("%.0f attempts; want several", made)
+		w.T.Errorf("%.0f attempts; want several", made)
 	}
 }
 
@@ -135,21 +135,21 @@ func heat503(w *world, r *results.Case) {
 // and starts the service again.
 func (v *vnf) outlives(name, failure string) {
 	w := v.world
-	w.t.Helper()
+	w.T.Helper()
 	var before, after api.OperationList
 	service := w.cloud.Service(name)
-	if err := errors.Join(w.JSON(w.t.Context(), &before, "get", "operations", "--instance", v.id), service.Stop(w.t.Context())); err != nil {
-		w.t.Fatal(err)
+	if err := errors.Join(w.JSON(w.T.Context(), &before, "get", "operations", "--instance", v.id), service.Stop(w.T.Context())); err != nil {
+		w.T.Fatal(err)
 	}
-	_, err := w.Hitchctl(w.t.Context(), "operate", v.id, string(api.Instantiate))
+	_, err := w.Hitchctl(w.T.Context(), "operate", v.id, string(api.Instantiate))
 	if err == nil || !strings.Contains(err.Error(), "orchestration") || !strings.Contains(err.Error(), failure) {
-		w.t.Errorf("without %s: %v; want to be told of Heat: %s", name, err, failure)
+		w.T.Errorf("without %s: %v; want to be told of Heat: %s", name, err, failure)
 	}
-	if err := service.Start(w.t.Context()); err != nil {
-		w.t.Fatal(err)
+	if err := service.Start(w.T.Context()); err != nil {
+		w.T.Fatal(err)
 	}
-	if err := w.JSON(w.t.Context(), &after, "get", "operations", "--instance", v.id); err != nil || len(after.Items) != len(before.Items) {
-		w.t.Errorf("there are operations: %+v, %v; before there were %d", after.Items, err, len(before.Items))
+	if err := w.JSON(w.T.Context(), &after, "get", "operations", "--instance", v.id); err != nil || len(after.Items) != len(before.Items) {
+		w.T.Errorf("there are operations: %+v, %v; before there were %d", after.Items, err, len(before.Items))
 	}
 	v.powerOn()
 	v.operate(api.Instantiate)

@@ -31,13 +31,13 @@ spec: {volumeName: theirs, accessModes: [ReadWriteMany], storageClassName: "", r
 
 // floatingAddress gives the storage server a floating address that no template has.
 func (c *cluster) floatingAddress(server string) (address string) {
-	c.t.Helper()
+	c.T.Helper()
 	var networks struct{ Networks []struct{ ID string } }
 	c.call(http.MethodGet, openstack.NeutronURL+"/networks?name="+openstack.ExternalNetwork, nil, &networks)
 	var ports struct{ Ports []struct{ ID string } }
 	c.call(http.MethodGet, openstack.NeutronURL+"/ports?device_id="+url.QueryEscape(server), nil, &ports)
 	if len(networks.Networks) != 1 || len(ports.Ports) != 1 {
-		c.t.Fatalf("Neutron has the external networks %v and the server's ports %v, want one of each", networks.Networks, ports.Ports)
+		c.T.Fatalf("Neutron has the external networks %v and the server's ports %v, want one of each", networks.Networks, ports.Ports)
 	}
 	var made struct {
 		FloatingIP struct {
@@ -58,20 +58,20 @@ func (c *cluster) inUse(r *results.Case) {
 	if points := c.instance().Topology.Servers; !slices.ContainsFunc(points, func(s api.Server) bool {
 		return s.ID == storage.ID && slices.ContainsFunc(s.ConnectionPoints, func(p api.ConnectionPoint) bool { return slices.Contains(p.FloatingAddresses, address) })
 	}) {
-		c.t.Fatalf("no connection point of the storage server has the floating address %s: %+v", address, points)
+		c.T.Fatalf("no connection point of the storage server has the floating address %s: %+v", address, points)
 	}
-	if err := c.kube.Apply(c.t.Context(), fmt.Sprintf(theirs, address)); err != nil {
-		c.t.Fatal(err)
+	if err := c.kube.Apply(c.T.Context(), fmt.Sprintf(theirs, address)); err != nil {
+		c.T.Fatal(err)
 	}
 	c.kubectl("wait", "pv/theirs", "--for=jsonpath={.status.phase}=Bound", "--timeout=60s")
 	before := c.kubectl("get", "pv", "-o", "name")
 
-	_, err := c.Hitchctl(c.t.Context(), "operate", c.id, string(api.Heal), "--wait", "--phase=START", "--vnfc-instance-id="+storage.ID)
+	_, err := c.Hitchctl(c.T.Context(), "operate", c.id, string(api.Heal), "--wait", "--phase=START", "--vnfc-instance-id="+storage.ID)
 	if err == nil || !strings.Contains(err.Error(), "default/theirs") {
-		c.t.Errorf("the START of a heal ended with %v, want a failure that names the claim default/theirs", err)
+		c.T.Errorf("the START of a heal ended with %v, want a failure that names the claim default/theirs", err)
 	}
 	if after := c.kubectl("get", "pv", "-o", "name"); after != before {
-		c.t.Errorf("there were %s, there are %s", before, after)
+		c.T.Errorf("there were %s, there are %s", before, after)
 	}
 	c.kubectl("delete", "pvc", "theirs", "--timeout=60s")
 	c.kubectl("delete", "pv", "theirs", "--timeout=60s")

@@ -27,7 +27,7 @@ func TestHeat(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := results.Begin(t, suite, c.name, c.shows)
-			w.t = t
+			w.T = t
 			c.do(v, r)
 		})
 	}
@@ -35,13 +35,13 @@ func TestHeat(t *testing.T) {
 
 // templates follows the steps of docs/heat-templates.md.
 func (v *vnf) templates(r *results.Case) {
-	ctx, dir := v.t.Context(), v.t.TempDir()
+	ctx, dir := v.T.Context(), v.T.TempDir()
 	parameters := filepath.Join(dir, "nodehitch.yaml")
-	v.hitchctl("render", "hot", dir)
-	v.hitchctl("render", "hot-parameters", v.id, "--file", parameters)
+	v.Must("render", "hot", dir)
+	v.Must("render", "hot-parameters", v.id, "--file", parameters)
 	written, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	for _, path := range written {
 		text, err := os.ReadFile(path)
@@ -49,7 +49,7 @@ func (v *vnf) templates(r *results.Case) {
 			err = v.cloud.WriteFile(ctx, path, text)
 		}
 		if err != nil {
-			v.t.Fatal(err)
+			v.T.Fatal(err)
 		}
 	}
 	valid := 0
@@ -62,14 +62,14 @@ func (v *vnf) templates(r *results.Case) {
 			validate = append(validate, "-e", filepath.Join(dir, "example-environment.yaml"), "-e", parameters)
 		}
 		if _, err := v.cloud.OpenStack(ctx, validate...); err != nil {
-			v.t.Error(err)
+			v.T.Error(err)
 			continue
 		}
 		valid++
 	}
 	r.Figure("valid templates", "%d", valid)
 	if len(written) != valid+2 {
-		v.t.Errorf("%d of %d files are valid templates; two are environments", valid, len(written))
+		v.T.Errorf("%d of %d files are valid templates; two are environments", valid, len(written))
 	}
 }
 
@@ -78,9 +78,9 @@ func (v *vnf) templates(r *results.Case) {
 func (v *vnf) waitedFor(r *results.Case) {
 	began := time.Now()
 	v.begin()
-	_, err := v.Hitchctl(v.t.Context(), "operate", v.id, string(api.Instantiate))
+	_, err := v.Hitchctl(v.T.Context(), "operate", v.id, string(api.Instantiate))
 	if err == nil || !strings.Contains(err.Error(), "CREATE_IN_PROGRESS") {
-		v.t.Errorf("an END while Heat is creating the stack: %v; want that as the reason", err)
+		v.T.Errorf("an END while Heat is creating the stack: %v; want that as the reason", err)
 	}
 	v.finished("CREATE_COMPLETE")
 	r.Figure("stack CREATE_COMPLETE with every machine converged", "%.1f s", time.Since(began).Seconds())
@@ -100,6 +100,6 @@ func (v *vnf) madeAnew(r *results.Case) {
 	v.operate(api.Heal)
 	v.attested(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 2})
 	if i := v.instance(); i.StackID != v.stack || v.stack == before {
-		v.t.Errorf("the instance has the stack %s, Heat made %s after %s", i.StackID, v.stack, before)
+		v.T.Errorf("the instance has the stack %s, Heat made %s after %s", i.StackID, v.stack, before)
 	}
 }

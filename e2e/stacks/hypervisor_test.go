@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
 
 // hypervisor boots a lab machine for each server that Nova has, and ends those whose
@@ -47,9 +48,7 @@ func newHypervisor(t *testing.T, l *lab.Lab, cloud *openstack.Cloud) *hypervisor
 		<-ended
 		h.booting.Wait()
 		for _, m := range h.all() {
-			if t.Failed() {
-				explain(t, m)
-			}
+			sitetest.Explain(t, m, []string{"cloud-init", "status", "--long"})
 			if err := m.Destroy(); err != nil {
 				t.Error(err)
 			}

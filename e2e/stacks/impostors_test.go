@@ -16,22 +16,22 @@ import (
 // user_data, which any program on a server can read.
 func anotherID(w *world, r *results.Case) {
 	v := w.newPlain(1)
-	servers, err := w.hyper.servers(w.t.Context())
+	servers, err := w.hyper.servers(w.T.Context())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	victim := servers[0]
-	userData, err := w.cloud.UserData(w.t.Context(), victim.ID)
+	userData, err := w.cloud.UserData(w.T.Context(), victim.ID)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	impostor, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "impostor", ServerID: victim.ID, UserData: userData, Metadata: true})
+	impostor, err := w.Lab.Nspawn(w.T.Context(), lab.Spec{Name: "impostor", ServerID: victim.ID, UserData: userData, Metadata: true})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	// It has been told to read the nonce, and has not got it.
-	w.until("the impostor is asked for the nonce", func() error {
-		out, err := impostor.Exec(w.t.Context(), "nodehitch-agent", "status")
+	w.Until("the impostor is asked for the nonce", func() error {
+		out, err := impostor.Exec(w.T.Context(), "nodehitch-agent", "status")
 		if err == nil && !strings.Contains(string(out), "metadata") {
 			err = fmt.Errorf("its status is %s", out)
 		}
@@ -39,7 +39,7 @@ func anotherID(w *world, r *results.Case) {
 	})
 	w.noneEnrolled(r)
 	if err := impostor.Destroy(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	v.powerOn()
 	v.operate(api.Instantiate)
@@ -49,33 +49,33 @@ func anotherID(w *world, r *results.Case) {
 
 func anotherProject(w *world, _ *results.Case) {
 	mine := w.account
-	other, err := w.cloud.NewAccount(w.t.Context(), "other")
+	other, err := w.cloud.NewAccount(w.T.Context(), "other")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.account = other
 	theirs := w.newPlain(1)
 	w.account = mine
 	id := uuid.NewString()
-	w.hitchctl("apply", id, "-f", plainRequest, "--package", clusterPackage)
-	_, err = w.Hitchctl(w.t.Context(), "operate", id, string(api.Instantiate), "--wait", "--stack-id", theirs.stack)
+	w.Must("apply", id, "-f", plainRequest, "--package", clusterPackage)
+	_, err = w.Hitchctl(w.T.Context(), "operate", id, string(api.Instantiate), "--wait", "--stack-id", theirs.stack)
 	if err == nil || !strings.Contains(err.Error(), theirs.stack) {
-		w.t.Errorf("a stack of another project: %v; want to be told that there is none", err)
+		w.T.Errorf("a stack of another project: %v; want to be told that there is none", err)
 	}
-	w.hitchctl("apply", id, "-f", w.requestWith(other), "--package", clusterPackage)
-	w.hitchctl("operate", id, string(api.Instantiate), "--phase=START", "--stack-id", theirs.stack)
+	w.Must("apply", id, "-f", w.requestWith(other), "--package", clusterPackage)
+	w.Must("operate", id, string(api.Instantiate), "--phase=START", "--stack-id", theirs.stack)
 	found := &vnf{world: w, id: id}
 	if n := len(found.nodes(api.RoleMaster)) + len(found.nodes(api.RoleWorker)); n != 2 {
-		w.t.Errorf("with a credential of its project it has %d nodes, want 2", n)
+		w.T.Errorf("with a credential of its project it has %d nodes, want 2", n)
 	}
-	if shown := w.hitchctl("get", "instance", id, "-o", "json"); strings.Contains(shown, "accessInfo") {
-		w.t.Error("the instance shows the credential")
+	if shown := w.Must("get", "instance", id, "-o", "json"); strings.Contains(shown, "accessInfo") {
+		w.T.Error("the instance shows the credential")
 	}
 }
 
 // requestWith is the request with the credential of an account in it, as Tacker's have.
 func (w *world) requestWith(a *openstack.Account) (path string) {
-	w.t.Helper()
+	w.T.Helper()
 	var request map[string]any
 	w.readJSON(plainRequest, &request)
 	request["vimConnectionInfo"] = []any{map[string]any{
@@ -86,5 +86,5 @@ func (w *world) requestWith(a *openstack.Account) (path string) {
 			"project": a.Project, "projectDomain": "Default", "region": "RegionOne",
 		},
 	}}
-	return w.writeJSON(request)
+	return w.File("request.json", request)
 }

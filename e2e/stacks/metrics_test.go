@@ -13,7 +13,7 @@ import (
 
 // metric is the value of one line of the controller's metrics, 0 if there is none.
 func (w *world) metric(line string) float64 {
-	w.t.Helper()
+	w.T.Helper()
 	return w.metricSum(line, "")
 }
 
@@ -22,10 +22,10 @@ const enrolled = `nodehitch_enrollments_total{result="enrolled"}`
 
 // noneEnrolled counts the enrollments that should have been refused.
 func (w *world) noneEnrolled(r *results.Case) {
-	w.t.Helper()
+	w.T.Helper()
 	let, refused := w.metric(enrolled), w.metricSum("nodehitch_enrollments_total", `result="attest_`)
 	if let+refused == 0 {
-		w.t.Fatal("the metrics have no enrollment, granted or refused")
+		w.T.Fatal("the metrics have no enrollment, granted or refused")
 	}
 	r.Unauthorised(int64(let))
 	r.Figure("enrollments that had to be refused", "%.0f", let+refused)
@@ -34,28 +34,28 @@ func (w *world) noneEnrolled(r *results.Case) {
 // someEnrolled checks that the metrics have an enrollment when there was one; otherwise
 // noneEnrolled would show nothing.
 func (w *world) someEnrolled() {
-	w.t.Helper()
+	w.T.Helper()
 	if w.metric(enrolled) == 0 {
-		w.t.Error("the metrics have no enrollment")
+		w.T.Error("the metrics have no enrollment")
 	}
 }
 
 // metricSum is the sum of the lines that begin with name and hold the text.
 func (w *world) metricSum(name, text string) (sum float64) {
-	w.t.Helper()
+	w.T.Helper()
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			return w.Lab.Dial(ctx, network, address)
 		},
 		DisableKeepAlives: true,
 	}}
-	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://127.0.0.1:9090/metrics", nil)
+	request, err := http.NewRequestWithContext(w.T.Context(), http.MethodGet, "http://127.0.0.1:9090/metrics", nil)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	defer answer.Body.Close()
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
@@ -63,7 +63,7 @@ func (w *world) metricSum(name, text string) (sum float64) {
 		if i := strings.LastIndexByte(line, ' '); strings.HasPrefix(line, name) && strings.Contains(line, text) && i > 0 {
 			value, err := strconv.ParseFloat(line[i+1:], 64)
 			if err != nil {
-				w.t.Fatalf("%q: %v", line, err)
+				w.T.Fatalf("%q: %v", line, err)
 			}
 			sum += value
 		}

@@ -59,15 +59,15 @@ func TestRegistry(t *testing.T) {
 
 // registryPackage is a VNF package with the registry's image.
 func (w *world) registryPackage() (folder string) {
-	w.t.Helper()
+	w.T.Helper()
 	image, err := registry.Server(0)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	folder = w.t.TempDir()
+	folder = w.T.TempDir()
 	path := filepath.Join(folder, "Files/images/private_registry.tar")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), image.WriteFile(path)); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return folder
 }
@@ -75,27 +75,27 @@ func (w *world) registryPackage() (folder string) {
 // connectedTo is the spec's request with this registry in place of its own, and the
 // address of the three masters as the cluster's.
 func (w *world) connectedTo(server string) (path string) {
-	w.t.Helper()
+	w.T.Helper()
 	var request map[string]any
 	w.readJSON(connectedRequest, &request)
 	request["flavourId"] = "complex"
 	cluster := request["additionalParams"].(map[string]any)["k8s_cluster_installation_param"].(map[string]any)
 	cluster["private_registry_connection_info"] = []any{map[string]any{"connection_type": "0", "server": server}}
 	cluster["master_node"].(map[string]any)["cluster_cp_name"] = "vip_CP"
-	return w.writeJSON(request)
+	return w.File("request.json", request)
 }
 
 // push makes an image on a node and pushes it to the registry; it returns its name.
 func (v *vnf) push(n api.Node, server string) (name string) {
-	v.t.Helper()
+	v.T.Helper()
 	name = server + "/from/worker:1"
 	var file bytes.Buffer
 	if err := registry.Small(name, 64<<10, 1).Write(&file); err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	const path = "/var/tmp/image.tar"
-	if err := v.hyper.machine(n.ID).Push(v.t.Context(), path, 0o600, file.Bytes()); err != nil {
-		v.t.Fatal(err)
+	if err := v.hyper.machine(n.ID).Push(v.T.Context(), path, 0o600, file.Bytes()); err != nil {
+		v.T.Fatal(err)
 	}
 	v.run(n, "docker", "load", "--quiet", "--input", path)
 	v.run(n, "docker", "push", "--quiet", name)

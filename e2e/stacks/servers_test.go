@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
@@ -124,16 +123,4 @@ func (h *hypervisor) connect(ctx context.Context, m lab.Node, s server) error {
 	defer h.mutex.Unlock()
 	h.at[s.ID] = now
 	return nil
-}
-
-// explain shows what a machine has to say when the test has failed.
-func explain(t *testing.T, m lab.Node) {
-	for _, look := range [][]string{
-		{"nodehitch-agent", "status"},
-		{"cloud-init", "status", "--long"},
-		{"journalctl", "-u", "nodehitch*", "--no-pager", "-n", "40", "-o", "cat"},
-	} {
-		out, err := m.Exec(context.WithoutCancel(t.Context()), look...)
-		t.Logf("%s: %v: %v\n%s", m.Name(), look, err, out)
-	}
 }

@@ -42,17 +42,17 @@ func TestTwoHundredNodes(t *testing.T) {
 
 // noQuota lets the project have as many servers as it likes.
 func (w *world) noQuota() {
-	w.t.Helper()
-	project, err := w.account.ProjectID(w.t.Context())
+	w.T.Helper()
+	project, err := w.account.ProjectID(w.T.Context())
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	none := map[string]any{"instances": -1, "cores": -1, "ram": -1, "server_groups": -1}
 	ports := map[string]any{"port": -1}
 	err = errors.Join(
-		w.cloud.Admin.Call(w.t.Context(), http.MethodPut, openstack.NovaURL+"/os-quota-sets/"+project, map[string]any{"quota_set": none}, nil),
-		w.cloud.Admin.Call(w.t.Context(), http.MethodPut, fmt.Sprintf("%s/quotas/%s", openstack.NeutronURL, project), map[string]any{"quota": ports}, nil))
+		w.cloud.Admin.Call(w.T.Context(), http.MethodPut, openstack.NovaURL+"/os-quota-sets/"+project, map[string]any{"quota_set": none}, nil),
+		w.cloud.Admin.Call(w.T.Context(), http.MethodPut, fmt.Sprintf("%s/quotas/%s", openstack.NeutronURL, project), map[string]any{"quota": ports}, nil))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }

@@ -52,9 +52,9 @@ func (d *driven) refused(*results.Case) {
 	cluster["master_node"].(object)["pod_cidr"] = "not an address"
 	cluster["storage_server"].(object)["nfs_server_setup_params"].([]any)[1].(object)["export_to"] = "10.10.0.0/99"
 
-	folder := d.t.TempDir()
+	folder := d.T.TempDir()
 	if err := errors.Join(os.CopyFS(folder, os.DirFS(clusterPackage)), os.Remove(filepath.Join(folder, "Files/kubernetes/nfs-pv2.yaml"))); err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	for _, v := range []*v1{wrong, d.tacker.newV1("simple-storage", clusterRequest, folder)} {
 		v.operation("INSTANTIATE")
@@ -83,9 +83,9 @@ func (d *driven) scaleOut(*results.Case) {
 }
 
 func (d *driven) neverCame(*results.Case) {
-	project, err := d.account.ProjectID(d.t.Context())
+	project, err := d.account.ProjectID(d.T.Context())
 	if err != nil {
-		d.t.Fatal(err)
+		d.T.Fatal(err)
 	}
 	d.hyper.leaveOff(project, true)
 	d.tacker.configure(15 * time.Second)
@@ -110,7 +110,7 @@ func (d *driven) scaleIn(r *results.Case) {
 	records := len(d.operations())
 	d.patch(object{"worker_desired": 2})
 	began := time.Now()
-	d.until("the workers that have left are retired", func() error {
+	d.Until("the workers that have left are retired", func() error {
 		for _, s := range leaving {
 			if n := d.node(s.PhysicalID); n.State != api.NodeRevoked {
 				return fmt.Errorf("%s (%s) is %s", n.Name, n.ID, n.State)
@@ -120,10 +120,10 @@ func (d *driven) scaleIn(r *results.Case) {
 	})
 	r.Figure("from UPDATE_COMPLETE to the last one's retirement", "%.1f s", time.Since(began).Seconds())
 	if servers := d.instance().Topology.Servers; len(servers) != 4 {
-		d.t.Errorf("the topology has %+v, want four servers", servers)
+		d.T.Errorf("the topology has %+v, want four servers", servers)
 	}
 	if after := len(d.operations()); after != records {
-		d.t.Errorf("there were %d operations, there are %d", records, after)
+		d.T.Errorf("there were %d operations, there are %d", records, after)
 	}
 	d.attested(whole)
 }
@@ -138,15 +138,15 @@ spec: {volumeName: nfs-pv1, accessModes: [ReadWriteMany], storageClassName: nfs,
 
 func (d *driven) inUse(*results.Case) {
 	c := d.life.cluster
-	if err := c.kube.Apply(d.t.Context(), ours); err != nil {
-		d.t.Fatal(err)
+	if err := c.kube.Apply(d.T.Context(), ours); err != nil {
+		d.T.Fatal(err)
 	}
 	c.kubectl("wait", "pv/nfs-pv1", "--for=jsonpath={.status.phase}=Bound", "--timeout=60s")
 	before := c.kubectl("get", "pv", "-o", "name")
 	d.operation("HEAL")
 	d.inGuide(d.raises("heal_start", object{"vnfc_instance_id": []string{d.vnfc(d.named("storage_server")[0])}}, nil))
 	if after := c.kubectl("get", "pv", "-o", "name"); after != before {
-		d.t.Errorf("there were %s, there are %s", before, after)
+		d.T.Errorf("there were %s, there are %s", before, after)
 	}
 	c.kubectl("delete", "pvc", "data", "--timeout=60s")
 }
@@ -164,10 +164,10 @@ const guide = "../../docs/tacker.md"
 // inGuide asserts that the guide says what to do for this text. In a row of its table … stands for
 // one word, such as an id, at its end for the rest.
 func (w *world) inGuide(shown string) {
-	w.t.Helper()
+	w.T.Helper()
 	text, err := os.ReadFile(guide)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	_, section, _ := strings.Cut(string(text), "\n## If an operation fails\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -183,5 +183,5 @@ func (w *world) inGuide(shown string) {
 			return
 		}
 	}
-	w.t.Errorf("Tacker shows\n%s\nand no row of %s has this text", shown, guide)
+	w.T.Errorf("Tacker shows\n%s\nand no row of %s has this text", shown, guide)
 }

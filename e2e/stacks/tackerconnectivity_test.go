@@ -46,12 +46,12 @@ func (c *connecting) storage(r *results.Case) {
 	c.life.cluster.available()
 	after := c.one(api.RoleStorage)
 	if now := c.instance().Topology.Volumes; !slices.Equal(now, volumes) {
-		c.t.Errorf("the volumes were %+v, are %+v", volumes, now)
+		c.T.Errorf("the volumes were %+v, are %+v", volumes, now)
 	}
 	// The kernel of this machine serves and mounts.
 	got := c.run(after, "sh", "-euc", `mkdir -p /mnt/served; mount -t nfs4 "$1":/volume/nfs/pv2 /mnt/served; cat /mnt/served/file; umount /mnt/served`, "sh", after.Addresses[0])
 	if got != "old\n" {
-		c.t.Errorf("at %s the file holds %q", after.Addresses[0], got)
+		c.T.Errorf("at %s the file holds %q", after.Addresses[0], got)
 	}
 	c.life.healStorage(r)
 }
@@ -69,7 +69,7 @@ func (c *connecting) masters(r *results.Case) {
 // move puts a connection point into the other network. The servers behind it get other addresses and
 // stay, and nothing of the others changes.
 func (c *connecting) move(between func(), point, vdu string) {
-	c.t.Helper()
+	c.T.Helper()
 	places := func() (moved, others []string) {
 		for _, s := range c.instance().Topology.Servers {
 			place := fmt.Sprint(s.ID, s.VolumeIds)
@@ -90,13 +90,13 @@ func (c *connecting) move(between func(), point, vdu string) {
 	c.connect(between, point, "other")
 	is, same := places()
 	if now := ids(c.named(vdu)); !slices.Equal(now, servers) {
-		c.t.Errorf("the servers were %v, are %v", servers, now)
+		c.T.Errorf("the servers were %v, are %v", servers, now)
 	}
 	if len(is) != len(servers) || slices.ContainsFunc(is, func(p string) bool { return slices.Contains(was, p) }) {
-		c.t.Errorf("behind %s were %v, are %v; want other addresses", point, was, is)
+		c.T.Errorf("behind %s were %v, are %v; want other addresses", point, was, is)
 	}
 	if !slices.Equal(same, others) {
-		c.t.Errorf("the other servers were %v, are %v", others, same)
+		c.T.Errorf("the other servers were %v, are %v", others, same)
 	}
 	c.attested(c.life.count)
 }

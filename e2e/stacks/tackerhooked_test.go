@@ -23,19 +23,19 @@ func (v *tackerVNF) asOnboarded() *tackerVNF { return v }
 // begun instantiates a VNF, until each of these nodes is Ready.
 func begun(h hooked, count map[api.Role]int, r *results.Case) {
 	v := h.asOnboarded()
-	v.t.Helper()
+	v.T.Helper()
 	began := time.Now()
 	h.instantiate()
 	r.Figure("from instantiate_start to the end of instantiate_end", "%.1f s", time.Since(began).Seconds())
 	if i := v.instance(); i.State != api.Instantiated || i.StackID != v.stack {
-		v.t.Errorf("after instantiate_end the instance is %s with the stack %s; Heat made %s", i.State, i.StackID, v.stack)
+		v.T.Errorf("after instantiate_end the instance is %s with the stack %s; Heat made %s", i.State, i.StackID, v.stack)
 	}
 	v.attested(count)
 }
 
 // byTacker instantiates the cluster.
 func (c *cluster) byTacker(h hooked, count map[api.Role]int, r *results.Case) {
-	c.t.Helper()
+	c.T.Helper()
 	c.newKubernetes()
 	begun(h, count, r)
 	c.available()
@@ -68,11 +68,11 @@ func (l *life) healMember(vdu string) {
 	l.heal(func() {}, old)
 	successor := v.named(vdu)[0]
 	if n := v.node(old.PhysicalID); n.State != api.NodeRevoked || successor.Parent != old.Parent {
-		v.t.Errorf("the old server is %s; the newest server is in the member %s, the old one was in %s", n.State, successor.Parent, old.Parent)
+		v.T.Errorf("the old server is %s; the newest server is in the member %s, the old one was in %s", n.State, successor.Parent, old.Parent)
 	}
 	all := v.operations()
 	if targets := all[len(all)-1].Targets; len(targets) != 1 || targets[0].NodeID != successor.PhysicalID {
-		v.t.Errorf("the END was about %+v, want the successor %s alone", targets, successor.PhysicalID)
+		v.T.Errorf("the END was about %+v, want the successor %s alone", targets, successor.PhysicalID)
 	}
 	v.attested(l.count)
 }
@@ -85,10 +85,10 @@ func (l *life) healStorage(*results.Case) {
 	l.heal(l.withdrawn, v.named("storage_server")...)
 	after := v.one(api.RoleStorage)
 	if after.ID == before.ID || !slices.Equal(after.Addresses, before.Addresses) {
-		v.t.Errorf("the storage server was %s at %v, is %s at %v", before.ID, before.Addresses, after.ID, after.Addresses)
+		v.T.Errorf("the storage server was %s at %v, is %s at %v", before.ID, before.Addresses, after.ID, after.Addresses)
 	}
 	if got := v.run(after, "cat", "/volume/nfs/pv1/file"); got != "precious\n" {
-		v.t.Errorf("the file holds %q", got)
+		v.T.Errorf("the file holds %q", got)
 	}
 	c.available()
 	v.attested(l.count)
@@ -96,9 +96,9 @@ func (l *life) healStorage(*results.Case) {
 
 // withdrawn asserts that the cluster has no PersistentVolume.
 func (l *life) withdrawn() {
-	l.cluster.t.Helper()
+	l.cluster.T.Helper()
 	if out := l.cluster.kubectl("get", "pv", "-o", "name"); out != "" {
-		l.cluster.t.Errorf("after the first hook there are %s", out)
+		l.cluster.T.Errorf("after the first hook there are %s", out)
 	}
 }
 
@@ -107,7 +107,7 @@ func (l *life) healEntire(*results.Case) {
 	before := v.stack
 	l.heal(l.cluster.newKubernetes)
 	if i := v.instance(); i.StackID != v.stack || v.stack == before {
-		v.t.Errorf("the instance has the stack %s; Heat had %s and made %s", i.StackID, before, v.stack)
+		v.T.Errorf("the instance has the stack %s; Heat had %s and made %s", i.StackID, before, v.stack)
 	}
 	l.cluster.available()
 	v.attested(l.count)

@@ -39,26 +39,26 @@ type tacker struct {
 }
 
 func (w *world) newTacker() *tacker {
-	w.t.Helper()
-	m := &tacker{world: w, dir: w.t.TempDir()}
+	w.T.Helper()
+	m := &tacker{world: w, dir: w.T.TempDir()}
 	var created api.NewToken
-	err := w.JSON(w.t.Context(), &created, "token", "create", "tacker", "--scope", "tacker")
+	err := w.JSON(w.T.Context(), &created, "token", "create", "tacker", "--scope", "tacker")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	controller, err := w.API()
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	if m.trust, err = client.Read[api.Trust](controller.GetTrust(w.t.Context())); err != nil {
-		w.t.Fatal(err)
+	if m.trust, err = client.Read[api.Trust](controller.GetTrust(w.T.Context())); err != nil {
+		w.T.Fatal(err)
 	}
 	err = errors.Join(python.Write("../..", m.path("installed"), "1.2.3"),
 		os.WriteFile(m.path("token"), []byte(created.Secret+"\n"), 0o600),
 		os.WriteFile(m.path("root.pem"), []byte(m.trust.RootCertificate), 0o600),
 		os.WriteFile(m.path("state.json"), []byte(`{"occurrences": []}`), 0o600))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	m.configure(hookDeadline)
 	return m
@@ -68,26 +68,26 @@ func (m *tacker) path(name string) string { return filepath.Join(m.dir, name) }
 
 // configure writes tacker.conf. Each hook reads it.
 func (m *tacker) configure(deadline time.Duration) {
-	m.t.Helper()
+	m.T.Helper()
 	conf := fmt.Sprintf("[nodehitch]\nurls = %s\nroot_certificate = %s\npin = %s\ntoken_file = %s\nvnf_packages = %s\ndeadline = %.0f\n",
 		m.URL, m.path("root.pem"), m.trust.Pin, m.path("token"), m.path("packages"), deadline.Seconds())
 	if err := os.WriteFile(m.path("tacker.conf"), []byte(conf), 0o600); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 }
 
 // python runs a program of the stand-in, from where the controller is reached as from a server.
 func (m *tacker) python(answer, input any, program string, args ...string) {
-	m.t.Helper()
+	m.T.Helper()
 	said, err := json.Marshal(input)
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	folder, err := filepath.Abs(standin)
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
-	cmd := m.Lab.Command(m.t.Context(), append([]string{"/usr/bin/python3", filepath.Join(folder, program)}, args...)...)
+	cmd := m.Lab.Command(m.T.Context(), append([]string{"/usr/bin/python3", filepath.Join(folder, program)}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+m.path("installed")+":"+filepath.Join(folder, "standin"),
 		"NODEHITCH_TACKER_CONF="+m.path("tacker.conf"), "TACKER_STANDIN_STATE="+m.path("state.json"), "TACKER_STANDIN_PACKAGES="+m.path("packages"))
 	var stderr bytes.Buffer
@@ -97,10 +97,10 @@ func (m *tacker) python(answer, input any, program string, args ...string) {
 		err = json.Unmarshal(out, answer)
 	}
 	if err != nil {
-		m.t.Fatalf("%s: %v\n%s%s", program, err, out, stderr.Bytes())
+		m.T.Fatalf("%s: %v\n%s%s", program, err, out, stderr.Bytes())
 	}
 	if stderr.Len() > 0 {
-		m.t.Logf("%s: %s", program, stderr.Bytes())
+		m.T.Logf("%s: %s", program, stderr.Bytes())
 	}
 }
 
@@ -124,7 +124,7 @@ var ownUserDataOf = regexp.MustCompile(`(?m)^  (\w+_user_data):$`)
 // onboard builds a package and gives it to Tacker, for a VNF with this request. files is the
 // folder with what the request names.
 func (m *tacker) onboard(version hot.API, template, request, files string) *tackerVNF {
-	m.t.Helper()
+	m.T.Helper()
 	v := &tackerVNF{vnf: &vnf{world: m.world, id: uuid.NewString(), account: m.account}, tacker: m}
 	var body struct {
 		AdditionalParams object
@@ -141,8 +141,8 @@ func (m *tacker) onboard(version hot.API, template, request, files string) *tack
 	own := ownUserData
 	if version == hot.V1 { // it alters text
 		var err error
-		if own, err = v.account.SoftwareConfig(m.t.Context(), own); err != nil {
-			m.t.Fatal(err)
+		if own, err = v.account.SoftwareConfig(m.T.Context(), own); err != nil {
+			m.T.Fatal(err)
 		}
 	}
 	top, _ := hot.BaseHOT(template, version)
@@ -150,18 +150,18 @@ func (m *tacker) onboard(version hot.API, template, request, files string) *tack
 		v.parameters[parameter[1]] = own
 	}
 	csar := m.path(v.id + ".csar")
-	m.hitchctl("package", "build", "--api", string(version), "--template", template, "--files", files,
+	m.Must("package", "build", "--api", string(version), "--template", template, "--files", files,
 		"--image", openstack.Image, "--flavor", openstack.Flavor, "--file", csar)
 	unpacked := m.path(v.id)
 	if err := unpack(csar, unpacked); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	v.vnfd = m.vnfdOf(unpacked)
 	if _, err := os.Stat(v.folder()); err == nil {
 		return v // Tacker has a package once
 	}
 	if err := errors.Join(os.MkdirAll(m.path("packages"), 0o755), os.Rename(unpacked, v.folder())); err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	return v
 }
@@ -171,10 +171,10 @@ func (v *tackerVNF) folder() string { return filepath.Join(v.tacker.path("packag
 
 // vnfdOf is the id of the VNFD in a folder.
 func (m *tacker) vnfdOf(folder string) string {
-	m.t.Helper()
+	m.T.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "Definitions/nodehitch_top.vnfd.yaml"))
 	if err != nil {
-		m.t.Fatal(err)
+		m.T.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(text), "descriptor_id: ")
 	id, _, _ := strings.Cut(rest, "\n")
@@ -190,17 +190,17 @@ type stackServer struct {
 
 // resources are those of the stack and of the stacks nested in it.
 func (v *tackerVNF) resources() []openstack.Resource {
-	v.t.Helper()
-	all, err := v.account.Resources(v.t.Context(), v.stack)
+	v.T.Helper()
+	all, err := v.account.Resources(v.T.Context(), v.stack)
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	return all
 }
 
 // servers are those of the stack, as Heat has them now.
 func (v *tackerVNF) servers() (list []stackServer) {
-	v.t.Helper()
+	v.T.Helper()
 	if v.stack == "" {
 		return nil
 	}
@@ -225,14 +225,14 @@ func (v *tackerVNF) workers() []stackServer { return v.named("workerNode") }
 
 // named are the servers of this VDU, the newest first.
 func (v *tackerVNF) named(vdu string) []stackServer {
-	v.t.Helper()
+	v.T.Helper()
 	return slices.DeleteFunc(v.servers(), func(s stackServer) bool { return s.Name != vdu })
 }
 
 // patch makes Heat change these parameters of the stack, and waits until it has. Resources that
 // are unhealthy are replaced.
 func (v *tackerVNF) patch(parameters object) {
-	v.t.Helper()
+	v.T.Helper()
 	if parameters == nil {
 		parameters = object{}
 	}
@@ -241,52 +241,52 @@ func (v *tackerVNF) patch(parameters object) {
 
 // change makes Heat update the stack in one of its ways, and waits until it has.
 func (v *tackerVNF) change(way func(context.Context, string, openstack.Template) error, t openstack.Template) {
-	v.t.Helper()
-	if err := way(v.t.Context(), v.stack, t); err != nil {
-		v.t.Fatal(err)
+	v.T.Helper()
+	if err := way(v.T.Context(), v.stack, t); err != nil {
+		v.T.Fatal(err)
 	}
 	v.finished("UPDATE_COMPLETE")
 }
 
 // markUnhealthy makes the next update replace the servers.
 func (v *tackerVNF) markUnhealthy(servers []stackServer) {
-	v.t.Helper()
+	v.T.Helper()
 	for _, s := range servers {
 		stack := v.stack
 		if s.member.PhysicalID != "" {
 			stack = s.member.PhysicalID
 		}
-		if err := v.account.MarkUnhealthy(v.t.Context(), stack, s.Name); err != nil {
-			v.t.Fatal(err)
+		if err := v.account.MarkUnhealthy(v.T.Context(), stack, s.Name); err != nil {
+			v.T.Fatal(err)
 		}
 	}
 }
 
 // attested also asserts that each server has what its user_data is made of, byte for byte.
 func (v *tackerVNF) attested(count map[api.Role]int) {
-	v.t.Helper()
+	v.T.Helper()
 	v.vnf.attested(count)
 	for _, s := range v.servers() {
 		m := v.hyper.machine(s.PhysicalID)
-		own, err := m.Pull(v.t.Context(), "/var/lib/own")
+		own, err := m.Pull(v.T.Context(), "/var/lib/own")
 		if err != nil || string(own) != ownUserData {
-			v.t.Errorf("%s has run %q (%v), want %q", m.Name(), own, err, ownUserData)
+			v.T.Errorf("%s has run %q (%v), want %q", m.Name(), own, err, ownUserData)
 		}
 		var configuration struct{ RootCertificate string }
-		text, err := m.Pull(v.t.Context(), "/etc/nodehitch/agent.yaml")
+		text, err := m.Pull(v.T.Context(), "/etc/nodehitch/agent.yaml")
 		if err == nil {
 			err = yaml.Unmarshal(text, &configuration)
 		}
 		if err != nil || configuration.RootCertificate != v.tacker.trust.RootCertificate {
-			v.t.Errorf("%s trusts %q (%v), want %q", m.Name(), configuration.RootCertificate, err, v.tacker.trust.RootCertificate)
+			v.T.Errorf("%s trusts %q (%v), want %q", m.Name(), configuration.RootCertificate, err, v.tacker.trust.RootCertificate)
 		}
 	}
 }
 
 // gone asserts that the controller has the instance no more.
 func (v *tackerVNF) gone() {
-	v.t.Helper()
-	if out, err := v.Hitchctl(v.t.Context(), "get", "instance", v.id); err == nil {
-		v.t.Errorf("the controller still has the instance:\n%s", out)
+	v.T.Helper()
+	if out, err := v.Hitchctl(v.T.Context(), "get", "instance", v.id); err == nil {
+		v.T.Errorf("the controller still has the instance:\n%s", out)
 	}
 }

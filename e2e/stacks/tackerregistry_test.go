@@ -95,7 +95,7 @@ func (c *connected) heal(*results.Case) {
 		c.registry.heal(func() {}, v.servers()...)
 		after := v.one(api.RoleRegistry)
 		if after.ID == old.ID || !slices.Equal(after.Addresses, old.Addresses) {
-			v.t.Errorf("the registry was %s at %v, is %s at %v", old.ID, old.Addresses, after.ID, after.Addresses)
+			v.T.Errorf("the registry was %s at %v, is %s at %v", old.ID, old.Addresses, after.ID, after.Addresses)
 		}
 		v.attested(map[api.Role]int{api.RoleRegistry: 1})
 	}

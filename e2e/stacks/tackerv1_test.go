@@ -23,7 +23,7 @@ type v1 struct {
 }
 
 func (m *tacker) newV1(template, request, files string) *v1 {
-	m.t.Helper()
+	m.T.Helper()
 	v := &v1{tackerVNF: m.onboard(hot.V1, template, request, files)}
 	v.instantiated = v.parameters
 	return v
@@ -31,7 +31,7 @@ func (m *tacker) newV1(template, request, files string) *v1 {
 
 // instantiate is hook, UserData class, Heat, hook.
 func (v *v1) instantiate() {
-	v.t.Helper()
+	v.T.Helper()
 	v.operation("INSTANTIATE")
 	v.hook("instantiate_start", v.request(), nil)
 	v.heat("instantiate", v.parameters)
@@ -54,7 +54,7 @@ func (v *v1) request() object {
 
 // operation makes Tacker begin another one. Its database has this, and the kept parameters.
 func (v *v1) operation(name string) {
-	v.t.Helper()
+	v.T.Helper()
 	state := object{}
 	if v.kept != "" {
 		state["vnf_attributes"] = []object{{"vnf_id": v.id, "key": "stack_param", "value": v.kept}}
@@ -66,20 +66,20 @@ func (v *v1) operation(name string) {
 		params, err = json.Marshal(state)
 	}
 	if err := errors.Join(err, os.WriteFile(v.tacker.path("state.json"), params, 0o600)); err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 }
 
 // heat makes the stack, of the package and what the UserData class makes of the parameters.
 func (v *v1) heat(operation string, parameters object, vdus ...string) {
-	v.t.Helper()
+	v.T.Helper()
 	v.template = v.toHeat(operation, object{"additional_params": parameters, "ext_virtual_links": v.links, "vdus": vdus})
 	v.create()
 }
 
 // toHeat is what Tacker sends to Heat for an operation. It keeps the parameters, as it does.
 func (v *v1) toHeat(operation string, said object) openstack.Template {
-	v.t.Helper()
+	v.T.Helper()
 	said["operation"], said["flavour"], said["instance"], said["kept"] = operation, "simple", v.id, v.kept
 	var answer struct {
 		Template, Kept string
@@ -93,7 +93,7 @@ func (v *v1) toHeat(operation string, said object) openstack.Template {
 
 // heal is hook, Heat, hook. Tacker makes the stack of the entire VNF anew.
 func (v *v1) heal(between func(), servers ...stackServer) {
-	v.t.Helper()
+	v.T.Helper()
 	vnfcs, vdus, groups := []string{}, []string{}, map[string]int{}
 	for _, s := range servers {
 		vnfcs, vdus = append(vnfcs, v.vnfc(s)), append(vdus, s.Name)
@@ -126,7 +126,7 @@ func connection(point, network string) object {
 
 // connect is hook, Heat, hook. Heat gets its own template again, and those of the members of groups.
 func (v *v1) connect(between func(), point, network string) {
-	v.t.Helper()
+	v.T.Helper()
 	request := connection(point, network)
 	v.operation("CHANGE_EXT_CONN")
 	v.hook("change_external_connectivity_start", request, nil)
@@ -146,35 +146,35 @@ func (v *v1) connect(between func(), point, network string) {
 
 // templateOf is a stack's template, as Heat has it.
 func (v *v1) templateOf(stack string) string {
-	v.t.Helper()
-	t, err := v.account.StackTemplate(v.t.Context(), stack)
+	v.T.Helper()
+	t, err := v.account.StackTemplate(v.T.Context(), stack)
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	return t.Text
 }
 
 // hook runs a hook of the installed driver, which has to raise nothing.
 func (v *v1) hook(name string, request, keywords object) {
-	v.t.Helper()
+	v.T.Helper()
 	if raised := v.call(name, request, keywords); raised != "" {
-		v.t.Fatalf("%s raised %s", name, raised)
+		v.T.Fatalf("%s raised %s", name, raised)
 	}
 }
 
 // raises runs a hook, which has to raise an exception, and returns what of its text is the driver's.
 func (v *v1) raises(name string, request, keywords object) string {
-	v.t.Helper()
+	v.T.Helper()
 	text, whole := strings.CutPrefix(v.call(name, request, keywords), "An error occurred in MgmtDriver: ")
 	if !whole {
-		v.t.Fatalf("%s raised %q; want Tacker's MgmtDriverOtherError", name, text)
+		v.T.Fatalf("%s raised %q; want Tacker's MgmtDriverOtherError", name, text)
 	}
 	return strings.TrimSuffix(text, ".")
 }
 
 // call runs a hook and returns the text of its exception, "" for none.
 func (v *v1) call(name string, request, keywords object) (raised string) {
-	v.t.Helper()
+	v.T.Helper()
 	var outcome struct {
 		Error                 *struct{ Message string }
 		Request, Instantiated object
@@ -201,7 +201,7 @@ func (v *v1) call(name string, request, keywords object) (raised string) {
 
 // vnfcs are Tacker's of the stack, with the servers that Nova has for them now.
 func (v *v1) vnfcs() []object {
-	v.t.Helper()
+	v.T.Helper()
 	list := []object{}
 	for _, s := range v.servers() {
 		list = append(list, object{"id": v.vnfc(s), "vdu_id": s.Name, "compute_resource": object{"resource_id": s.PhysicalID}})

@@ -54,20 +54,20 @@ type v2 struct {
 var clusterServers = []string{"masterNode", "storage_server", "workerNode", "workerNode"}
 
 func (m *tacker) newV2(template, request, files string, vdus ...string) *v2 {
-	m.t.Helper()
+	m.T.Helper()
 	return &v2{tackerVNF: m.onboard(hot.V2, template, request, files), vdus: vdus}
 }
 
 // instantiate is script, UserData class, Heat, script.
 func (v *v2) instantiate() {
-	v.t.Helper()
+	v.T.Helper()
 	request, grant := v.instantiating()
 	v.script("instantiate_end", request, grant)
 }
 
 // instantiating ends when Heat has made the stack.
 func (v *v2) instantiating() (request, grant object) {
-	v.t.Helper()
+	v.T.Helper()
 	v.begin()
 	request = object{"flavourId": "simple", "additionalParams": v.parameters, "extVirtualLinks": asV2(v.links)}
 	grant = v.grant("INSTANTIATE", added(v.vdus...), nil)
@@ -114,15 +114,15 @@ func removed(servers ...stackServer) (list []object) {
 
 // script runs a hook, which has to succeed.
 func (v *v2) script(hook string, request, grant object) {
-	v.t.Helper()
+	v.T.Helper()
 	if failed := v.call(hook, request, grant); failed != "" {
-		v.t.Fatalf("%s: %s", hook, failed)
+		v.T.Fatalf("%s: %s", hook, failed)
 	}
 }
 
 // call runs a hook, and returns what Tacker shows if it fails.
 func (v *v2) call(hook string, request, grant object) (failed string) {
-	v.t.Helper()
+	v.T.Helper()
 	var ended struct {
 		Code   int
 		Error  string
@@ -142,7 +142,7 @@ func (v *v2) call(hook string, request, grant object) (failed string) {
 
 // userData is what the UserData class that the request names makes of it.
 func (v *v2) userData(request, grant object) openstack.Template {
-	v.t.Helper()
+	v.T.Helper()
 	var fields struct {
 		Template   string
 		Parameters object
@@ -155,7 +155,7 @@ func (v *v2) userData(request, grant object) openstack.Template {
 
 // asTackerHasIt is the VnfInstance.
 func (v *v2) asTackerHasIt() object {
-	v.t.Helper()
+	v.T.Helper()
 	instance := object{"id": v.id, "vnfdId": v.vnfd, "vimConnectionInfo": object{}}
 	if v.terminated {
 		instance["instantiatedVnfInfo"] = object{"flavourId": "simple", "vnfState": "STOPPED"}
@@ -175,20 +175,20 @@ func vnfcOf(s stackServer) string { return s.Name + "-" + s.PhysicalID }
 
 // nfv is the parameter of the stack, as Heat has it.
 func (v *v2) nfv() (value object) {
-	v.t.Helper()
-	s, err := v.account.Stack(v.t.Context(), v.stack)
+	v.T.Helper()
+	s, err := v.account.Stack(v.T.Context(), v.stack)
 	if err == nil {
 		err = json.Unmarshal([]byte(s.Parameters["nfv"]), &value)
 	}
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	return value
 }
 
 // scaled is nfv with this many workers.
 func (v *v2) scaled(workers int) object {
-	v.t.Helper()
+	v.T.Helper()
 	nfv := v.nfv()
 	nfv["VDU"].(object)["workerNode"].(object)["desired_capacity"] = workers
 	return object{"nfv": nfv}
@@ -197,7 +197,7 @@ func (v *v2) scaled(workers int) object {
 // heal is script, Heat, script. With all=true, the request names the UserData class again and what is
 // not the default of the base HOT.
 func (v *v2) heal(between func(), servers ...stackServer) {
-	v.t.Helper()
+	v.T.Helper()
 	v.begin()
 	var vnfcs, vdus []string
 	for _, s := range servers {
@@ -226,10 +226,10 @@ func (v *v2) heal(between func(), servers ...stackServer) {
 
 // again makes another stack of the present one's template.
 func (v *v2) again(request, grant object) {
-	v.t.Helper()
-	of, err := v.account.StackTemplate(v.t.Context(), v.stack)
+	v.T.Helper()
+	of, err := v.account.StackTemplate(v.T.Context(), v.stack)
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	v.template = v.userData(request, grant)
 	v.template.Text, v.template.Files = of.Text, of.Files
@@ -268,15 +268,15 @@ func asV2(links []object) (list []object) {
 // rolledBack is about another VNF, whose machines do not boot.
 func (s *scripted) rolledBack(*results.Case) {
 	other := s.tacker.newV2("simple-storage", clusterRequest, clusterPackage, clusterServers...)
-	project, err := s.account.ProjectID(s.t.Context())
+	project, err := s.account.ProjectID(s.T.Context())
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	s.hyper.leaveOff(project, true)
 	s.tacker.configure(15 * time.Second)
 	request, grant := other.instantiating()
 	if failed := other.call("instantiate_end", request, grant); !strings.Contains(failed, "the deadline has passed") {
-		s.t.Errorf("instantiate_end ended with %q, want that the deadline has passed", failed)
+		s.T.Errorf("instantiate_end ended with %q, want that the deadline has passed", failed)
 	}
 	other.remove()
 	other.stack = "" // Tacker has not kept what it has not completed
@@ -304,13 +304,13 @@ func (s *scripted) scaleIn(*results.Case) {
 	s.script("scale_start", request, grant)
 	all := s.resources()
 	group := slices.IndexFunc(all, func(r openstack.Resource) bool { return r.Name == "worker_instance" })
-	if err := s.account.MarkUnhealthy(s.t.Context(), all[group].PhysicalID, leaving.Parent); err != nil {
-		s.t.Fatal(err)
+	if err := s.account.MarkUnhealthy(s.T.Context(), all[group].PhysicalID, leaving.Parent); err != nil {
+		s.T.Fatal(err)
 	}
 	s.patch(s.scaled(2))
 	s.script("scale_end", request, grant)
 	if n := s.node(leaving.PhysicalID); n.State != api.NodeRevoked {
-		s.t.Errorf("the worker that has left is %s", n.State)
+		s.T.Errorf("the worker that has left is %s", n.State)
 	}
 	s.attested(whole)
 }

@@ -22,7 +22,7 @@ func TestTokenExpires(t *testing.T) {
 	v.operate(api.Instantiate, "--phase=START")
 	before := logins()
 	end := time.Now().Add(tokenLife * time.Second)
-	w.until("the token has expired", func() error {
+	w.Until("the token has expired", func() error {
 		if left := time.Until(end); left > 0 {
 			return fmt.Errorf("in %v", left)
 		}

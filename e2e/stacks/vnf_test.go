@@ -31,16 +31,16 @@ type vnf struct {
 // name of its future stack. It prepares the flavour's template with what the controller
 // says of the instance.
 func (w *world) newVNF(flavour, request, folder string, parameters map[string]any) *vnf {
-	w.t.Helper()
+	w.T.Helper()
 	v := &vnf{world: w, id: uuid.NewString(), account: w.account}
 	name := "vnf-" + v.id
 	apply := []string{"apply", v.id, "-f", request, "--stack-id", name}
 	if folder != "" {
 		apply = append(apply, "--package", folder)
 	}
-	w.hitchctl(apply...)
-	environment := filepath.Join(w.t.TempDir(), "nodehitch.yaml")
-	w.hitchctl("render", "hot-parameters", v.id, "--file", environment)
+	w.Must(apply...)
+	environment := filepath.Join(w.T.TempDir(), "nodehitch.yaml")
+	w.Must("render", "hot-parameters", v.id, "--file", environment)
 	v.template = openstack.Template{Name: name, Files: hot.Files(), TimeoutMinutes: 15}
 	v.template.Text = v.template.Files[flavour+".yaml"]
 	v.template.Parameters = map[string]any{"nfv": w.places()}
@@ -49,7 +49,7 @@ func (w *world) newVNF(flavour, request, folder string, parameters map[string]an
 		err = yaml.Unmarshal(text, &v.template.Environment)
 	}
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	v.set(parameters)
 	return v
@@ -76,103 +76,103 @@ func (w *world) places() map[string]any {
 
 // create makes Heat create the stack, and waits until it has.
 func (v *vnf) create() {
-	v.t.Helper()
+	v.T.Helper()
 	v.begin()
 	v.finished("CREATE_COMPLETE")
 }
 
 // begin makes Heat begin the stack.
 func (v *vnf) begin() {
-	v.t.Helper()
+	v.T.Helper()
 	var err error
-	if v.stack, err = v.account.CreateStack(v.t.Context(), v.template); err != nil {
-		v.t.Fatal(err)
+	if v.stack, err = v.account.CreateStack(v.T.Context(), v.template); err != nil {
+		v.T.Fatal(err)
 	}
 }
 
 // update makes Heat update the stack, and waits until it has.
 func (v *vnf) update() {
-	v.t.Helper()
-	if err := v.account.UpdateStack(v.t.Context(), v.stack, v.template); err != nil {
-		v.t.Fatal(err)
+	v.T.Helper()
+	if err := v.account.UpdateStack(v.T.Context(), v.stack, v.template); err != nil {
+		v.T.Fatal(err)
 	}
 	v.finished("UPDATE_COMPLETE")
 }
 
 func (v *vnf) finished(status string) {
-	v.t.Helper()
-	s, err := v.account.WaitStack(v.t.Context(), v.stack)
+	v.T.Helper()
+	s, err := v.account.WaitStack(v.T.Context(), v.stack)
 	if err != nil {
-		v.t.Fatal(err)
+		v.T.Fatal(err)
 	}
 	if s.Status != status {
-		v.t.Fatalf("the stack is %s; want %s", s.Status, status)
+		v.T.Fatalf("the stack is %s; want %s", s.Status, status)
 	}
 }
 
 // remove deletes the stack.
 func (v *vnf) remove() {
-	v.t.Helper()
-	if err := v.account.DeleteStack(v.t.Context(), v.stack); err != nil {
-		v.t.Fatal(err)
+	v.T.Helper()
+	if err := v.account.DeleteStack(v.T.Context(), v.stack); err != nil {
+		v.T.Fatal(err)
 	}
 }
 
 // unhealthy makes the next update replace a resource.
 func (v *vnf) unhealthy(resource string) {
-	v.t.Helper()
-	if err := v.account.MarkUnhealthy(v.t.Context(), v.stack, resource); err != nil {
-		v.t.Fatal(err)
+	v.T.Helper()
+	if err := v.account.MarkUnhealthy(v.T.Context(), v.stack, resource); err != nil {
+		v.T.Fatal(err)
 	}
 }
 
 // operate runs an operation, which has to complete, without a topology: the controller
 // observes the stack.
 func (v *vnf) operate(operation api.OperationType, flags ...string) string {
-	v.t.Helper()
-	return v.hitchctl(append([]string{"operate", v.id, string(operation), "--wait"}, flags...)...)
+	v.T.Helper()
+	return v.Must(append([]string{"operate", v.id, string(operation), "--wait"}, flags...)...)
 }
 
 // instance is what the controller says of it.
 func (v *vnf) instance() (i api.Instance) {
-	v.t.Helper()
-	if err := v.JSON(v.t.Context(), &i, "get", "instance", v.id); err != nil {
-		v.t.Fatal(err)
+	v.T.Helper()
+	if err := v.JSON(v.T.Context(), &i, "get", "instance", v.id); err != nil {
+		v.T.Fatal(err)
 	}
 	return i
 }
 
 // nodes are those of the instance that have not left it, as the controller has them.
 func (v *vnf) nodes(role api.Role) []api.Node {
-	v.t.Helper()
+	v.T.Helper()
 	var list api.NodeList
-	if err := json.Unmarshal([]byte(v.hitchctl("get", "nodes", "--instance", v.id, "-o", "json")), &list); err != nil {
-		v.t.Fatal(err)
+	if err := json.Unmarshal([]byte(v.Must("get", "nodes", "--instance", v.id, "-o", "json")), &list); err != nil {
+		v.T.Fatal(err)
 	}
 	return slices.DeleteFunc(list.Items, func(n api.Node) bool { return n.Role != role || n.State == api.NodeRevoked })
 }
 
 // one is the only node of a role.
 func (v *vnf) one(role api.Role) api.Node {
-	v.t.Helper()
+	v.T.Helper()
 	list := v.nodes(role)
 	if len(list) != 1 {
-		v.t.Fatalf("%d nodes are %s: %+v", len(list), role, list)
+		v.T.Fatalf("%d nodes are %s: %+v", len(list), role, list)
 	}
 	return list[0]
 }
 
 // attested asserts that each node of the instance is Ready, and was attested by the nonce.
 func (v *vnf) attested(count map[api.Role]int) {
-	v.t.Helper()
+	v.T.Helper()
 	for role, want := range count {
 		list := v.nodes(role)
 		if len(list) != want {
-			v.t.Errorf("%d nodes are %s, want %d", len(list), role, want)
+			v.T.Errorf("%d nodes are %s, want %d", len(list), role, want)
 		}
 		for _, n := range list {
 			if !n.Ready || n.Attestation != api.AttestedByNonce {
-				v.t.Errorf("%s: ready %v, attested by %q", n.Name, n.Ready, n.Attestation)
+				v.T.Errorf("%s: ready %v, attested by %q", n.Name, n.Ready, n.Attestation)
 			}
 		}
 	}
@@ -180,33 +180,33 @@ func (v *vnf) attested(count map[api.Role]int) {
 
 // run runs a program on a node's machine, which has to succeed.
 func (v *vnf) run(n api.Node, argv ...string) string {
-	v.t.Helper()
+	v.T.Helper()
 	m := v.hyper.machine(n.ID)
 	if m == nil {
-		v.t.Fatalf("%s has no machine", n.Name)
+		v.T.Fatalf("%s has no machine", n.Name)
 	}
-	out, err := m.Exec(v.t.Context(), argv...)
+	out, err := m.Exec(v.T.Context(), argv...)
 	if err != nil {
-		v.t.Fatal(errors.Join(err, fmt.Errorf("%s", out)))
+		v.T.Fatal(errors.Join(err, fmt.Errorf("%s", out)))
 	}
 	return string(out)
 }
 
 // node is what the controller says of the node of a server.
 func (v *vnf) node(server string) (n api.Node) {
-	v.t.Helper()
-	if err := v.JSON(v.t.Context(), &n, "get", "node", server); err != nil {
-		v.t.Fatal(err)
+	v.T.Helper()
+	if err := v.JSON(v.T.Context(), &n, "get", "node", server); err != nil {
+		v.T.Fatal(err)
 	}
 	return n
 }
 
 // operations are the controller's records, the oldest first.
 func (v *vnf) operations() []api.Operation {
-	v.t.Helper()
+	v.T.Helper()
 	var list api.OperationList
-	if err := v.JSON(v.t.Context(), &list, "get", "operations", "--instance", v.id); err != nil {
-		v.t.Fatal(err)
+	if err := v.JSON(v.T.Context(), &list, "get", "operations", "--instance", v.id); err != nil {
+		v.T.Fatal(err)
 	}
 	slices.SortFunc(list.Items, func(a, b api.Operation) int { return cmp.Compare(a.Sequence, b.Sequence) })
 	return list.Items

@@ -2,7 +2,6 @@ package versions
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
 	"github.com/nodehitch/nodehitch/e2e/registry"
 	"github.com/nodehitch/nodehitch/e2e/results"
-	"github.com/nodehitch/nodehitch/e2e/site"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -27,8 +25,7 @@ import (
 // world is a controller and one machine for each role: a storage server, a master and a
 // worker of one instance, and a registry of another.
 type world struct {
-	t *testing.T
-	*site.Site
+	*sitetest.World
 	api *client.Controller
 	// bin has the programs that run at present: an upgrade replaces them.
 	bin      string
@@ -48,7 +45,7 @@ type instance struct {
 
 // machine is one with its agent.
 type machine struct {
-	lab.Node
+	*sitetest.Machine
 	role api.Role
 	// reaches are the conditions that can become True in a container, which has no kernel of
 	// its own that serves NFS.
@@ -72,20 +69,17 @@ func newWorld(t *testing.T, controller, agents build) *world {
 	if err := errors.Join(l.BuildImages(t.Context(), lab.KindNspawn), l.BuildEngines(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, bin: t.TempDir()}
+	w := &world{World: &sitetest.World{T: t}, bin: t.TempDir()}
 	if err := errors.Join(controller.put("nodehitch-controller", w.bin), controller.put("hitchctl", w.bin), agents.put("nodehitch-agent-amd64", w.bin)); err != nil {
 		t.Fatal(err)
 	}
-	var err error
-	if w.Site, err = site.Open(t.Context(), l, w.bin); err != nil {
-		t.Fatal(err)
-	}
+	w.Site = sitetest.OpenIn(t, l, w.bin)
 	t.Cleanup(func() {
-		w.explain()
-		if err := w.Stop(); err != nil {
-			t.Error(err)
+		for _, m := range w.machines {
+			sitetest.Explain(t, m)
 		}
 	})
+	var err error
 	if w.api, err = w.API(); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +90,7 @@ func newWorld(t *testing.T, controller, agents build) *world {
 
 // announce tells the controller of the instances, whose servers are there by now.
 func (w *world) announce() {
-	w.t.Helper()
+	w.T.Helper()
 	point := func(name, cp, address string) api.Server {
 		return api.Server{ID: uuid.NewString(), Name: name, ConnectionPoints: []api.ConnectionPoint{{Name: cp, Addresses: []string{address}}}}
 	}
@@ -110,14 +104,14 @@ func (w *world) announce() {
 	w.change()
 	image, err := registry.Server(0)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var file bytes.Buffer
 	if err := image.Write(&file); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	if _, err := client.Read[api.PackageFile](w.api.PutFileWithBody(w.t.Context(), w.registry.id, imagePath, nil, "application/octet-stream", &file)); err != nil {
-		w.t.Fatal(err)
+	if _, err := client.Read[api.PackageFile](w.api.PutFileWithBody(w.T.Context(), w.registry.id, imagePath, nil, "application/octet-stream", &file)); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
@@ -136,18 +130,18 @@ const (
 
 // change changes every node's document, so that its conditions come from the present agent.
 func (w *world) change() {
-	w.t.Helper()
+	w.T.Helper()
 	w.asked++
 	for _, i := range []*instance{&w.cluster, &w.registry} {
 		spec := api.InstanceSpec{AdditionalParams: json.RawMessage(fmt.Sprintf(i.params, w.asked)), Topology: &i.topology}
-		if _, err := client.Read[api.Instance](w.api.PutInstance(w.t.Context(), i.id, nil, spec)); err != nil {
-			w.t.Fatal(err)
+		if _, err := client.Read[api.Instance](w.api.PutInstance(w.T.Context(), i.id, nil, spec)); err != nil {
+			w.T.Fatal(err)
 		}
 	}
 }
 
 func (w *world) boot() {
-	w.t.Helper()
+	w.T.Helper()
 	roles := map[string]*machine{
 		"storage":  {role: api.RoleStorage, reaches: []string{api.ConditionVolumesMounted}},
 		"master":   {role: api.RoleMaster, reaches: []string{api.ConditionNFSClientInstalled, api.ConditionRegistriesConnected, api.ConditionReady}},
@@ -155,10 +149,7 @@ func (w *world) boot() {
 		"registry": {role: api.RoleRegistry, reaches: []string{api.ConditionRegistryRunning, api.ConditionReady}},
 	}
 	for _, i := range []instance{w.cluster, w.registry} {
-		userData, err := w.Hitchctl(w.t.Context(), "render", "user-data", i.id)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		userData := []byte(w.Must("render", "user-data", i.id))
 		for _, s := range i.topology.Servers {
 			m := roles[s.Name]
 			spec := lab.Spec{Name: s.Name, ServerID: s.ID, UserData: userData, NFSClient: m.role == api.RoleMaster || m.role == api.RoleWorker}
@@ -168,68 +159,56 @@ func (w *world) boot() {
 			for _, v := range s.VolumeIds {
 				disk, err := w.Lab.NewDisk(v, 64<<20)
 				if err != nil {
-					w.t.Fatal(err)
+					w.T.Fatal(err)
 				}
 				spec.Disks = append(spec.Disks, disk)
 			}
-			if m.Node, err = w.Lab.Nspawn(w.t.Context(), spec); err != nil {
-				w.t.Fatal(err)
+			node, err := w.Lab.Nspawn(w.T.Context(), spec)
+			if err != nil {
+				w.T.Fatal(err)
 			}
+			m.Machine = &sitetest.Machine{Node: node, W: w.World, Server: s}
 			if m.role == api.RoleStorage { // see reaches: the package would be of no use
-				w.run(m, "truncate", "-s", "0", "/etc/apt/sources.list")
+				m.Run("truncate", "-s", "0", "/etc/apt/sources.list")
 			}
 			w.machines = append(w.machines, m)
 		}
 	}
 }
 
-func (w *world) run(m *machine, argv ...string) string {
-	w.t.Helper()
-	out, err := m.Exec(w.t.Context(), argv...)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
 // upgradeController replaces the controller by another build, on the same state.
 func (w *world) upgradeController(b build) {
-	w.t.Helper()
-	if err := errors.Join(w.Stop(), b.put("nodehitch-controller", w.bin), b.put("hitchctl", w.bin), w.Start(w.t.Context())); err != nil {
-		w.t.Fatal(err)
+	w.T.Helper()
+	if err := errors.Join(w.Stop(), b.put("nodehitch-controller", w.bin), b.put("hitchctl", w.bin), w.Start(w.T.Context())); err != nil {
+		w.T.Fatal(err)
 	}
 }
 
 // replaceAgents replaces every agent by another build, also by an older one.
 func (w *world) replaceAgents(b build) {
-	w.t.Helper()
+	w.T.Helper()
 	content, err := os.ReadFile(filepath.Join(b.dir, "nodehitch-agent-amd64"))
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	const binary = "/usr/local/bin/nodehitch-agent"
 	for _, m := range w.machines {
-		if err := m.Push(w.t.Context(), binary+".new", 0o755, content); err != nil {
-			w.t.Fatal(err)
+		if err := m.Push(w.T.Context(), binary+".new", 0o755, content); err != nil {
+			w.T.Fatal(err)
 		}
-		w.run(m, "mv", binary+".new", binary)
-		w.run(m, "systemctl", "restart", "nodehitch-agent")
+		m.Run("mv", binary+".new", binary)
+		m.Run("systemctl", "restart", "nodehitch-agent")
 	}
-}
-
-// node is a machine as the controller sees it.
-func (w *world) node(m *machine) (*api.Node, error) {
-	return client.Read[api.Node](w.api.GetNode(w.t.Context(), m.ServerID()))
 }
 
 // converged waits until, with an agent of the build, the conditions that a machine of its
 // role reaches and these other ones are True for the document in force, and returns the
 // node.
 func (w *world) converged(m *machine, by build, also ...string) *api.Node {
-	w.t.Helper()
+	w.T.Helper()
 	var n *api.Node
-	sitetest.Until(w.t, fmt.Sprintf("the %s has converged, by the agent %s", m.role, by), func() (err error) {
-		if n, err = w.node(m); err != nil {
+	w.Until(fmt.Sprintf("the %s has converged, by the agent %s", m.role, by), func() (err error) {
+		if n, err = m.AsKnown(); err != nil {
 			return err
 		}
 		wrong := fmt.Errorf("digest %s, generation %d, withheld %+v, status %+v", n.Digest, n.Generation, n.Withheld, n.Status)
@@ -252,12 +231,12 @@ func (w *world) converged(m *machine, by build, also ...string) *api.Node {
 
 // keep writes files that must not be lost to the machines that hold users' data.
 func (w *world) keep() {
-	w.t.Helper()
+	w.T.Helper()
 	for role, path := range map[api.Role]string{api.RoleStorage: "/volume/precious", api.RoleRegistry: "/home/ubuntu/registry/precious"} {
 		m := w.machines[slices.IndexFunc(w.machines, func(m *machine) bool { return m.role == role })]
 		k := kept{on: m, path: path, content: []byte(strings.Repeat(uuid.NewString()+"\n", 1<<10))}
-		if err := m.Push(w.t.Context(), path, 0o600, k.content); err != nil {
-			w.t.Fatal(err)
+		if err := m.Push(w.T.Context(), path, 0o600, k.content); err != nil {
+			w.T.Fatal(err)
 		}
 		w.kept = append(w.kept, k)
 	}
@@ -265,28 +244,14 @@ func (w *world) keep() {
 
 // lost counts the bytes that are not there any more.
 func (w *world) lost(r *results.Case) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, k := range w.kept {
-		content, err := k.on.Pull(w.t.Context(), k.path)
+		content, err := k.on.Pull(w.T.Context(), k.path)
 		if err == nil && bytes.Equal(content, k.content) {
 			r.Lost(0)
 			continue
 		}
 		r.Lost(int64(len(k.content)))
-		w.t.Errorf("%s: %s holds %d bytes, %v", k.on.role, k.path, len(content), err)
+		w.T.Errorf("%s: %s holds %d bytes, %v", k.on.role, k.path, len(content), err)
 	}
-}
-
-// explain shows what machines and controller have to say when the test has failed.
-func (w *world) explain() {
-	if !w.t.Failed() {
-		return
-	}
-	ctx := context.WithoutCancel(w.t.Context())
-	for _, m := range w.machines {
-		out, err := m.Exec(ctx, "journalctl", "-u", "nodehitch*", "--no-pager", "-n", "30", "-o", "cat")
-		w.t.Logf("%s: %v\n%s", m.role, err, out)
-	}
-	log, err := os.ReadFile(w.LogFile())
-	w.t.Logf("the controller's log ends with (%v):\n%s", err, log[max(0, len(log)-3000):])
 }

@@ -24,10 +24,8 @@ const (
 
 // pair is a row of the table: which controller, which agents.
 func (w *world) pair(name string, controller, agents build) {
-	w.t.Run(name, func(t *testing.T) {
-		outer := w.t
-		w.t = t
-		defer func() { w.t = outer }()
+	w.T.Run(name, func(t *testing.T) {
+		defer w.During(t)()
 		r := results.Begin(t, suite, name, fmt.Sprintf("the %s controller and %s agents: every role converges to a new document, and nothing is lost", controller.name, agents.name))
 		w.change()
 		var also, want []string
@@ -51,8 +49,8 @@ func (w *world) pair(name string, controller, agents build) {
 		}
 		w.lost(r)
 	})
-	if w.t.Failed() {
-		w.t.FailNow() // the next steps need it
+	if w.T.Failed() {
+		w.T.FailNow() // the next steps need it
 	}
 }
 
@@ -96,10 +94,8 @@ func TestUpgrade(t *testing.T) {
 // operationWaits: an operation that asks for a section which the agents of today do not
 // understand waits, says why, and completes when the agents are upgraded.
 func (w *world) operationWaits(next build) {
-	w.t.Run("operation", func(t *testing.T) {
-		outer := w.t
-		w.t = t
-		defer func() { w.t = outer }()
+	w.T.Run("operation", func(t *testing.T) {
+		defer w.During(t)()
 		r := results.Begin(t, suite, "operation", "an END that asks for a section that an agent does not understand waits with AgentTooOld until the agent is upgraded")
 		op, err := client.Read[api.Operation](w.api.PostOperation(t.Context(), w.registry.id, nil, api.OperationRequest{
 			Operation: api.Instantiate, Phase: api.PhaseEnd, Topology: &w.registry.topology, DeadlineSeconds: int((2 * time.Hour).Seconds())}))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
@@ -63,6 +64,21 @@ func Open(t testing.TB, o kube.Options) *kube.Cluster {
 		t.Logf("%s: pid %d, %d MB resident", p.Name, p.PID(), Resident(t, p)>>20)
 	}
 	return c
+}
+
+// Replace closes a cluster of a lab, if there is one, and opens an empty one.
+func Replace(t testing.TB, c *kube.Cluster, l *lab.Lab) *kube.Cluster {
+	t.Helper()
+	if c != nil {
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := os.MkdirTemp(l.Dir(), "kube-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Open(t, kube.Options{Lab: l, Dir: dir})
 }
 
 // Resident is the memory of a running program in bytes.

@@ -1,5 +1,5 @@
-// Package sitetest opens a lab with a real controller for a test, and shows the
-// controller's log when the test has failed.
+// Package sitetest opens a lab with a real controller for a test, which takes instances and
+// their machines through operations, and shows what these have logged when it has failed.
 package sitetest
 
 import (
@@ -23,7 +23,13 @@ func Open(t *testing.T, bin string, kinds ...lab.Kind) *site.Site {
 	if err := l.BuildImages(t.Context(), kinds...); err != nil {
 		t.Fatal(err)
 	}
-	s, err := site.Open(t.Context(), l, bin)
+	return OpenIn(t, l, bin)
+}
+
+// OpenIn is Open in a lab that is there, with settings as site.Open has them.
+func OpenIn(t *testing.T, l *lab.Lab, bin string, settings ...string) *site.Site {
+	t.Helper()
+	s, err := site.Open(t.Context(), l, bin, settings...)
 	if err != nil {
 		t.Fatal(err)
 	}
