@@ -57,14 +57,9 @@ func open(t *testing.T, c *results.Case) *arena {
 	address := loopback.FreeAddress(t)
 	a := &arena{t: t, c: c, address: address, full: results.Full(), Controller: loopback.Open(t, loopback.Options{Address: address,
 		Settings: map[string]string{"metricsListen": loopback.FreeAddress(t), "pollSeconds": "30", "convergeSeconds": "86400"}})}
-	topology := loopback.StorageTopology(server, volume, 1<<30)
-	for i, id := range []string{bystander, revokedServer} {
-		topology.Servers = append(topology.Servers, api.Server{ID: id, Name: fmt.Sprintf("worker-%d", i),
-			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.10.0.%d", 6+i)}}}})
-	}
-	a.Put(instance, topology)
-	a.operator, a.viewer, a.bystanderToken = a.token(api.ScopeOperator).Secret, a.token(api.ScopeViewer).Secret, a.token(api.ScopeViewer).Secret
-	revoked := a.token(api.ScopeOperator)
+	a.Put(instance, loopback.StorageTopology(server, volume, 1<<30, bystander, revokedServer))
+	a.operator, a.viewer, a.bystanderToken = a.Token("abuse", api.ScopeOperator).Secret, a.Token("abuse", api.ScopeViewer).Secret, a.Token("abuse", api.ScopeViewer).Secret
+	revoked := a.Token("abuse", api.ScopeOperator)
 	a.revokedToken = revoked.Secret
 	a.must(client.Done(a.API.RevokeToken(t.Context(), revoked.Token.ID)))
 	roots := x509.NewCertPool()
@@ -84,13 +79,6 @@ func (a *arena) must(err error) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-}
-
-func (a *arena) token(scope api.Scope) *api.NewToken {
-	a.t.Helper()
-	token, err := client.Read[api.NewToken](a.API.CreateToken(a.t.Context(), api.TokenRequest{Name: string(scope), Scope: scope}))
-	a.must(err)
-	return token
 }
 
 func (a *arena) enroll(server string) tls.Certificate {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
@@ -36,14 +37,9 @@ type packageFile struct {
 const hostilePath = "Files/hostile"
 
 func clusterWith(member string, value any) map[string]any {
-	cp := func(name string) map[string]any { return map[string]any{"ssh_cp_name": name, "nic_cp_name": name} }
-	master, storage := cp("master_CP"), cp("storage_server_CP")
-	master["cluster_cp_name"] = "master_CP"
-	storage["cinder_volume_setup_params"] = []any{map[string]any{"volume_resource_id": "v", "mount_to": "/volume"}}
-	storage["nfs_server_setup_params"] = []any{map[string]any{"export_dir": "/volume/nfs", "export_to": "10.10.0.0/24"}}
-	cluster := map[string]any{"script_path": "Scripts/install.sh", "master_node": master, "worker_node": cp("worker_CP"), "storage_server": storage}
-	cluster[member] = value
-	return map[string]any{"k8s_cluster_installation_param": cluster}
+	params := loopback.StorageParams()
+	loopback.ClusterOf(params)[member] = value
+	return params
 }
 
 func packageFiles(t *testing.T) []packageFile {

@@ -29,14 +29,14 @@ func TestTheRegistryVNF(t *testing.T) {
 	if r := n.last().Registry; r.Port != 5000 || r.DataDirectory != "/home/ubuntu/registry" {
 		t.Errorf("registry section %+v", r)
 	}
-	if out := v.hitchctl("describe", "node", "registry"); !strings.Contains(out, api.ConditionRegistryRunning) {
+	if out := v.Must("describe", "node", "registry"); !strings.Contains(out, api.ConditionRegistryRunning) {
 		t.Errorf("describe node says nothing of the registry:\n%s", out)
 	}
 	v.file(path, second)
 	v.apply()
 	loopback.Until(t, "the node has the second image", func() bool { return n.holds(second) })
-	v.hitchctl("operate", v.id, "TERMINATE")
-	v.hitchctl("delete", "instance", v.id)
+	v.Must("operate", v.id, "TERMINATE")
+	v.Must("delete", "instance", v.id)
 	left, err := filepath.Glob(filepath.Join(v.Data(), "blobs", "*", "*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("files %v are left (%v)", left, err)
@@ -101,7 +101,7 @@ func TestTheRegistriesOfACluster(t *testing.T) {
 	out := v.apply()
 	everywhere("the new password", first, "n3w pässword")
 	v.file(path, second)
-	out += v.apply() + v.hitchctl("describe", "instance", v.id) + v.hitchctl("describe", "node", "worker") + v.hitchctl("get", "nodes", "-o", "json")
+	out += v.apply() + v.Must("describe", "instance", v.id) + v.Must("describe", "node", "worker") + v.Must("get", "nodes", "-o", "json")
 	everywhere("the new CA", second, "n3w pässword")
 	if strings.Contains(out+string(v.Log())+v.nodes["worker"].logs.String(), "n3w pässword") {
 		t.Errorf("the password is shown:\n%s", out)

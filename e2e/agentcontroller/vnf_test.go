@@ -40,7 +40,7 @@ func newVNF(t *testing.T, c controller, body string, files map[string]string) *v
 	for path, content := range files {
 		v.file(path, content)
 	}
-	v.hitchctl("validate", "-f", v.body, "--package", v.pack)
+	v.Must("validate", "-f", v.body, "--package", v.pack)
 	v.apply()
 	return v
 }
@@ -69,18 +69,9 @@ func (v *vnf) edit(old, with string) {
 	}
 }
 
-func (v *vnf) hitchctl(args ...string) string {
-	v.t.Helper()
-	out, err := v.Hitchctl(args...)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	return string(out)
-}
-
 func (v *vnf) apply() string {
 	v.t.Helper()
-	return v.hitchctl("apply", v.id, "-f", v.body, "--package", v.pack)
+	return v.Must("apply", v.id, "-f", v.body, "--package", v.pack)
 }
 
 // operate starts an agent for each server, which has the name, the connection point
@@ -102,12 +93,12 @@ func (v *vnf) operate(operation string, points map[string]string, volumes ...api
 		v.t.Fatal(err)
 	}
 	v.file("topology.json", string(text))
-	v.hitchctl("operate", v.id, operation, "--topology", filepath.Join(v.pack, "topology.json"))
+	v.Must("operate", v.id, operation, "--topology", filepath.Join(v.pack, "topology.json"))
 	for _, n := range v.nodes {
 		n.start()
 	}
 	v.operations++
-	v.hitchctl("wait", "operation", fmt.Sprintf("%s/%d", v.id, v.operations))
+	v.Must("wait", "operation", fmt.Sprintf("%s/%d", v.id, v.operations))
 }
 
 // savedImage is what `docker save` writes, without layers.

@@ -75,8 +75,8 @@ func (c *cable) at(argv ...string) []byte {
 	return c.run(in(c.agent, argv...)...)
 }
 
-// world is a controller at one end; agents of it are started with c.join.
-func (c *cable) world(pollSeconds string, settings ...string) *world {
+// workers is a controller at one end; agents of it are started with c.join.
+func (c *cable) workers(pollSeconds string, settings ...string) *workerVNF {
 	c.t.Helper()
 	all := map[string]string{
 		"listen": "0.0.0.0:" + port, "names": "[" + controllerEnd + "]",
@@ -85,11 +85,11 @@ func (c *cable) world(pollSeconds string, settings ...string) *world {
 	for i := 0; i < len(settings); i += 2 {
 		all[settings[i]] = settings[i+1]
 	}
-	return newWorld(c.t, 1, loopback.Options{Address: controllerEnd + ":" + port, Wrap: in(c.controller), Settings: all})
+	return newWorkerVNF(c.t, 1, loopback.Options{Address: controllerEnd + ":" + port, Wrap: in(c.controller), Settings: all})
 }
 
 // join starts the agent at the other end.
-func (c *cable) join(w *world) *loopback.Agent {
+func (c *cable) join(w *workerVNF) *loopback.Agent {
 	return w.agent(0, in(c.agent)...)
 }
 

@@ -134,7 +134,7 @@ func TestDamagedFiles(t *testing.T) {
 	all := damages()
 	r := results.Begin(t, suite, "damaged files of the agent",
 		"each file empty, cut off, garbage, missing, a directory, owned by another user: the node comes back with its identity, or names the file and what to do; no new identity without the operator")
-	w := newWorld(t, len(all), loopback.Options{})
+	w := newWorkerVNF(t, len(all), loopback.Options{})
 	agents := make([]*loopback.Agent, len(all))
 	for i := range all {
 		agents[i] = w.agent(i)
@@ -176,7 +176,7 @@ func TestDamagedFiles(t *testing.T) {
 }
 
 // says waits for what the operator is told, and does it.
-func (w *world) says(t *testing.T, r *results.Case, i int, d damage, a *loopback.Agent, serial string) {
+func (w *workerVNF) says(t *testing.T, r *results.Case, i int, d damage, a *loopback.Agent, serial string) {
 	t.Helper()
 	path := filepath.Join(a.State(), d.file)
 	if d.then == named {
@@ -199,7 +199,7 @@ func (w *world) says(t *testing.T, r *results.Case, i int, d damage, a *loopback
 	}
 }
 
-func (w *world) waitsForTheOperator(t *testing.T, r *results.Case, i int, d damage, a *loopback.Agent, serial string) {
+func (w *workerVNF) waitsForTheOperator(t *testing.T, r *results.Case, i int, d damage, a *loopback.Agent, serial string) {
 	t.Helper()
 	id := w.servers[i]
 	now := serial
@@ -220,7 +220,7 @@ func (w *world) waitsForTheOperator(t *testing.T, r *results.Case, i int, d dama
 }
 
 // isBack waits until the node is Ready for its new document, as itself.
-func (w *world) isBack(t *testing.T, i int, d damage, a *loopback.Agent, serial string) {
+func (w *workerVNF) isBack(t *testing.T, i int, d damage, a *loopback.Agent, serial string) {
 	t.Helper()
 	id := w.servers[i]
 	loopback.Until(t, d.String()+": it is current again", func() bool { return w.current(i) })

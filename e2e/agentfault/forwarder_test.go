@@ -51,11 +51,11 @@ func (f *forwarder) listen(t *testing.T, address string) {
 
 func (f *forwarder) url() string { return "https://" + f.listener.Addr().String() }
 
-// between is a world whose agents know the controller by the forwarder's address.
-func (f *forwarder) between(t *testing.T, pollSeconds string) *world {
+// between is a controller that agents know by the forwarder's address.
+func (f *forwarder) between(t *testing.T, pollSeconds string) *workerVNF {
 	t.Helper()
 	f.to = loopback.FreeAddress(t)
-	w := newWorld(t, 1, loopback.Options{Address: f.to, Settings: map[string]string{
+	w := newWorkerVNF(t, 1, loopback.Options{Address: f.to, Settings: map[string]string{
 		"advertiseUrls": "[" + f.url() + "]", "pollSeconds": pollSeconds, "convergeSeconds": "10",
 	}})
 	f.serve(t)

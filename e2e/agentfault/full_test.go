@@ -81,7 +81,7 @@ func (s small) clean() {
 }
 
 // in starts the agent of a server with its state in the small file system.
-func (w *world) in(s small, i int) *loopback.Agent {
+func (w *workerVNF) in(s small, i int) *loopback.Agent {
 	config := w.AgentConfig(w.instance)
 	config.StateDirectory = s.path
 	return loopback.StartAgent(w.t, loopback.AgentOptions{ServerID: w.servers[i], Config: config})
@@ -91,7 +91,7 @@ func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "the agent's disk is full",
 		"an enrolled agent follows new documents, reports what it cannot keep, and survives a kill; one that is not enrolled asks for no certificate; with free space again both recover")
-	w := newWorld(t, 2, loopback.Options{})
+	w := newWorkerVNF(t, 2, loopback.Options{})
 	s := newSmall(t)
 	a := w.in(s, 0)
 	loopback.Until(t, "it is current", func() bool {

@@ -70,7 +70,7 @@ func TestKilledAnywhere(t *testing.T) {
 			kills = append(kills, kill{call: call, n: n})
 		}
 	}
-	w := newWorld(t, len(kills), loopback.Options{})
+	w := newWorkerVNF(t, len(kills), loopback.Options{})
 	agents := make([]*loopback.Agent, len(kills))
 	killed := 0
 	const together = 12
@@ -112,9 +112,9 @@ func TestKilledAnywhere(t *testing.T) {
 }
 
 // firstRun waits until the agent was killed, and reports true, or is done, and ends it.
-func (w *world) firstRun(i int, a *loopback.Agent) (killed bool) {
+func (w *workerVNF) firstRun(i int, a *loopback.Agent) (killed bool) {
 	w.t.Helper()
-	w.await(3*time.Minute, "it is killed or done", func() bool {
+	loopback.Within(w.t, 3*time.Minute, "it is killed or done", func() bool {
 		_, err := os.Stat(filepath.Join(a.State(), "last-known-good.json"))
 		return a.Ended() || err == nil && w.current(i)
 	})
@@ -133,11 +133,11 @@ func (w *world) firstRun(i int, a *loopback.Agent) (killed bool) {
 }
 
 // secondRun expects the node to be as without the kill.
-func (w *world) secondRun(t *testing.T, i int, k kill, a *loopback.Agent) {
+func (w *workerVNF) secondRun(t *testing.T, i int, k kill, a *loopback.Agent) {
 	t.Helper()
 	want := []string{"identity.pem", "last-known-good.json", "machine.json"}
 	var files []string
-	w.await(time.Minute, k.String()+": it is current, and its files are what they are without a kill", func() bool {
+	loopback.Within(w.t, time.Minute, k.String()+": it is current, and its files are what they are without a kill", func() bool {
 		entries, err := os.ReadDir(a.State())
 		if err != nil {
 			t.Fatal(err)

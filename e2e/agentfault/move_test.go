@@ -18,7 +18,7 @@ import (
 )
 
 // announce restarts the controller with these controllerUrls.
-func (w *world) announce(urls ...string) {
+func (w *workerVNF) announce(urls ...string) {
 	w.t.Helper()
 	w.End(syscall.SIGTERM)
 	w.SetEnv("NODEHITCH_CONTROLLER_CONTROLLER_URLS=" + strings.Join(urls, ","))
@@ -33,7 +33,7 @@ type identity struct {
 	kept           string
 }
 
-func (w *world) identity(i int, a *loopback.Agent) identity {
+func (w *workerVNF) identity(i int, a *loopback.Agent) identity {
 	w.t.Helper()
 	n := w.Node(w.servers[i])
 	file, err := os.Stat(filepath.Join(a.State(), "last-known-good.json"))
@@ -44,7 +44,7 @@ func (w *world) identity(i int, a *loopback.Agent) identity {
 }
 
 // uses waits until the agent polls through the address.
-func (w *world) uses(i int, a *loopback.Agent, url string) {
+func (w *workerVNF) uses(i int, a *loopback.Agent, url string) {
 	w.t.Helper()
 	loopback.Until(w.t, fmt.Sprintf("agent %d uses %s", i, url), func() bool {
 		c := a.Status().Controller
@@ -67,7 +67,7 @@ func TestTheControllerMoves(t *testing.T) {
 	old := newForwarder(t)
 	old.to = loopback.FreeAddress(t)
 	const agents = 4
-	w := newWorld(t, agents, loopback.Options{Address: old.to, Settings: map[string]string{
+	w := newWorkerVNF(t, agents, loopback.Options{Address: old.to, Settings: map[string]string{
 		"advertiseUrls": "[" + old.url() + "]", "pollSeconds": "5", "convergeSeconds": "10",
 	}})
 	old.serve(t)
@@ -152,7 +152,7 @@ func TestAWrongAnnouncementLosesNobody(t *testing.T) {
 	r := results.Begin(t, suite, "wrong announcement",
 		"the controller announces addresses that do not exist, another controller's, and that of a restored copy of itself: the agents say why they do not use them, and lose nothing")
 	const agents = 2
-	w := newWorld(t, agents, loopback.Options{})
+	w := newWorkerVNF(t, agents, loopback.Options{})
 	var all []*loopback.Agent
 	for i := range agents {
 		all = append(all, w.agent(i))
@@ -207,7 +207,7 @@ func TestAWrongAnnouncementLosesNobody(t *testing.T) {
 
 // restoredCopy is a controller with this one's CA and the backup of its state, confirmed: it
 // answers the agents, in another epoch.
-func (w *world) restoredCopy() *loopback.Controller {
+func (w *workerVNF) restoredCopy() *loopback.Controller {
 	w.t.Helper()
 	must := func(err error) {
 		w.t.Helper()

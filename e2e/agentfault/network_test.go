@@ -19,13 +19,13 @@ func TestNetworkIsCut(t *testing.T) {
 	r := results.Begin(t, suite, "network drops all packets",
 		"packets are dropped while a poll is held: the agent notices within the cadence plus 30 s, retries rarely, and has the new document when the network is back")
 	c := newCable(t)
-	w := c.world("5")
+	w := c.workers("5")
 	a := c.join(w)
 	loopback.Until(t, "it is current", func() bool { return w.current(0) })
 	c.lose(towardsController, 1)
 	c.lose(towardsAgent, 1)
 	w.change()
-	noticed := w.await(60*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
+	noticed := loopback.Within(w.t, 60*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
 	before, cut := c.begun(), 10*time.Second
 	time.Sleep(cut) // the outage itself
 	packets := c.begun() - before
@@ -33,7 +33,7 @@ func TestNetworkIsCut(t *testing.T) {
 		t.Errorf("the status does not say what is wrong: %+v", s)
 	}
 	c.repair()
-	back := w.await(90*time.Second, "it is current again", func() bool { return w.current(0) })
+	back := loopback.Within(w.t, 90*time.Second, "it is current again", func() bool { return w.current(0) })
 	if packets > 20 {
 		t.Errorf("%d packets begin a connection in %v", packets, cut)
 	}
@@ -49,19 +49,19 @@ func TestNetworkIsCutForMinutes(t *testing.T) {
 		"retries become rare and stay rare; after the cut the agent needs a few connections")
 	results.LongOnly(t)
 	c := newCable(t)
-	w := c.world("20")
+	w := c.workers("20")
 	a := c.join(w)
 	loopback.Until(t, "it is current", func() bool { return w.current(0) })
 	c.lose(towardsController, 1)
 	w.change()
-	w.await(90*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
+	loopback.Within(w.t, 90*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
 	time.Sleep(3 * time.Minute)
 	before := c.begun()
 	time.Sleep(time.Minute)
 	late := c.begun() - before
 	before = c.begun()
 	c.repair()
-	back := w.await(100*time.Second, "it is current again", func() bool { return w.current(0) })
+	back := loopback.Within(w.t, 100*time.Second, "it is current again", func() bool { return w.current(0) })
 	after := c.begun() - before
 	if late > 20 || after > 8 {
 		t.Errorf("%d SYNs in the fourth minute, %d after the end of the cut", late, after)
@@ -82,18 +82,18 @@ func TestOneWayLoss(t *testing.T) {
 				"all packets towards the "+name+" are lost: the agent notices within the cadence plus 30 s, and recovers when they arrive again")
 			results.LongOnly(t)
 			c := newCable(t)
-			w := c.world("5")
+			w := c.workers("5")
 			a := c.join(w)
 			loopback.Until(t, "it is current", func() bool { return w.current(0) })
 			c.lose(direction, 1)
 			w.change()
-			noticed := w.await(60*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
-			w.await(60*time.Second, "the controller no longer hears from it", func() bool {
+			noticed := loopback.Within(w.t, 60*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
+			loopback.Within(w.t, 60*time.Second, "the controller no longer hears from it", func() bool {
 				n := w.Node(w.servers[0])
 				return n.LastSeenAt != nil && time.Since(*n.LastSeenAt) > 15*time.Second
 			})
 			c.repair()
-			back := w.await(90*time.Second, "it is current again", func() bool { return w.current(0) })
+			back := loopback.Within(w.t, 90*time.Second, "it is current again", func() bool { return w.current(0) })
 			r.Figure("noticed after", "%.0f s", noticed.Seconds())
 			r.Figure("current after the repair in", "%.0f s", back.Seconds())
 		})
@@ -107,16 +107,16 @@ func TestThirtyPercentLoss(t *testing.T) {
 		"the node enrolls, follows four documents and reports each over a network that loses 30 % of the packets in each direction")
 	results.LongOnly(t)
 	c := newCable(t)
-	w := c.world("10")
+	w := c.workers("10")
 	c.lose(towardsController, 0.3)
 	c.lose(towardsAgent, 0.3)
 	a := c.join(w)
-	enrolled := w.await(3*time.Minute, "it is current", func() bool { return w.current(0) })
+	enrolled := loopback.Within(w.t, 3*time.Minute, "it is current", func() bool { return w.current(0) })
 	var sum, worst time.Duration
 	const documents = 4
 	for range documents {
 		w.change()
-		took := w.await(3*time.Minute, "the next document", func() bool { return w.current(0) })
+		took := loopback.Within(w.t, 3*time.Minute, "the next document", func() bool { return w.current(0) })
 		sum, worst = sum+took, max(worst, took)
 	}
 	if first, reissued := w.enrollments(); first+reissued > 3 {
@@ -138,7 +138,7 @@ func TestControllerMovesBehindItsName(t *testing.T) {
 		"its name resolves to another address, the old one does not answer: the agent resolves the name again")
 	results.LongOnly(t)
 	c := newCable(t)
-	w := c.world("5", "names", "[controller.example]", "advertiseUrls", "[https://controller.example:"+port+"]")
+	w := c.workers("5", "names", "[controller.example]", "advertiseUrls", "[https://controller.example:"+port+"]")
 	hosts := filepath.Join(t.TempDir(), "hosts")
 	name := func(address string) {
 		if err := os.WriteFile(hosts, fmt.Appendf(nil, "%s controller.example\n", address), 0o644); err != nil { // as /etc/hosts is
@@ -153,7 +153,7 @@ func TestControllerMovesBehindItsName(t *testing.T) {
 	c.run("ip", "-n", c.controller, "addr", "add", anotherEnd+"/24", "dev", "wire") // a secondary address goes with the first
 	name(anotherEnd)
 	w.change()
-	moved := w.await(90*time.Second, "it is current from the new address", func() bool { return w.current(0) })
+	moved := loopback.Within(w.t, 90*time.Second, "it is current from the new address", func() bool { return w.current(0) })
 	if s := a.Status().Controller; s.URL != "https://controller.example:"+port {
 		t.Errorf("status %+v", s)
 	}

@@ -19,7 +19,7 @@ func TestPausedAgent(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "agent paused for longer than its poll",
 		"stopped for 8 s at a cadence of 5 s while the controller is killed and started: polls at once when it continues")
-	w := newWorld(t, 1, loopback.Options{})
+	w := newWorkerVNF(t, 1, loopback.Options{})
 	a := w.agent(0)
 	loopback.Until(t, "it is current", func() bool { return w.current(0) })
 	signal := func(s syscall.Signal) {
@@ -35,7 +35,7 @@ func TestPausedAgent(t *testing.T) {
 	time.Sleep(8 * time.Second) // the pause itself
 	before := w.requests("getNodeConfig")
 	signal(syscall.SIGCONT)
-	back := w.await(60*time.Second, "it is current again", func() bool { return w.current(0) })
+	back := loopback.Within(w.t, 60*time.Second, "it is current again", func() bool { return w.current(0) })
 	if polls := w.requests("getNodeConfig") - before; polls > 4 {
 		t.Errorf("%d polls to come back", polls)
 	}
@@ -47,7 +47,7 @@ func TestStartWithoutTheController(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "start without the controller",
 		"started without its status file and without a controller, the agent converges the last known good, says so, and follows new documents when the controller is back")
-	w := newWorld(t, 1, loopback.Options{})
+	w := newWorkerVNF(t, 1, loopback.Options{})
 	a := w.agent(0)
 	kept := filepath.Join(a.State(), "last-known-good.json")
 	loopback.Until(t, "it is current, and keeps that", func() bool {
@@ -69,7 +69,7 @@ func TestStartWithoutTheController(t *testing.T) {
 	})
 	w.Start()
 	w.change()
-	back := w.await(90*time.Second, "it is current", func() bool { return w.current(0) })
+	back := loopback.Within(w.t, 90*time.Second, "it is current", func() bool { return w.current(0) })
 	if now := w.Node(w.servers[0]).CertificateSerial; now != serial {
 		t.Errorf("the certificate was %s and is %s", serial, now)
 	}

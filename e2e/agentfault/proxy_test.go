@@ -18,9 +18,9 @@ func TestIdleTimeoutOnTheWay(t *testing.T) {
 	f.idle = 3 * time.Second
 	w := f.between(t, "8")
 	a := w.agent(0)
-	learned := w.await(90*time.Second, "it asks for shorter polls", func() bool { return a.Status().Controller.HoldSeconds != 0 })
+	learned := loopback.Within(w.t, 90*time.Second, "it asks for shorter polls", func() bool { return a.Status().Controller.HoldSeconds != 0 })
 	hold := a.Status().Controller.HoldSeconds
-	w.await(30*time.Second, "it is current", func() bool { return w.current(0) })
+	loopback.Within(w.t, 30*time.Second, "it is current", func() bool { return w.current(0) })
 	connections, polls := f.accepted.Load(), w.requests("getNodeConfig")
 	steady := 8 * time.Second
 	for end := time.Now().Add(steady); time.Now().Before(end); time.Sleep(200 * time.Millisecond) { // the time itself is the case
@@ -33,7 +33,7 @@ func TestIdleTimeoutOnTheWay(t *testing.T) {
 		t.Errorf("%d connections and %d polls in %v", connections, polls, steady)
 	}
 	w.change()
-	arrived := w.await(30*time.Second, "the next document", func() bool { return w.current(0) })
+	arrived := loopback.Within(w.t, 30*time.Second, "the next document", func() bool { return w.current(0) })
 	if n := strings.Count(string(a.Log()), " advice="); n != 1 {
 		t.Errorf("the log says %d times what to do, expected once", n)
 	}
@@ -54,15 +54,15 @@ func TestConnectionsAreForgottenOnTheWay(t *testing.T) {
 	f.idle, f.forget = 4*time.Second, true
 	w := f.between(t, "10")
 	a := w.agent(0)
-	w.await(60*time.Second, "it is current", func() bool { return w.current(0) })
+	loopback.Within(w.t, 60*time.Second, "it is current", func() bool { return w.current(0) })
 	time.Sleep(f.idle + time.Second) // its poll is forgotten by now
 	w.change()
-	worst := w.await(90*time.Second, "the next document, although its poll hangs", func() bool { return w.current(0) })
-	learned := w.await(4*time.Minute, "it asks for shorter polls", func() bool { h := a.Status().Controller.HoldSeconds; return h != 0 && h < 4 })
-	w.await(60*time.Second, "it is connected", func() bool { return a.Status().Controller.Connected })
+	worst := loopback.Within(w.t, 90*time.Second, "the next document, although its poll hangs", func() bool { return w.current(0) })
+	learned := loopback.Within(w.t, 4*time.Minute, "it asks for shorter polls", func() bool { h := a.Status().Controller.HoldSeconds; return h != 0 && h < 4 })
+	loopback.Within(w.t, 60*time.Second, "it is connected", func() bool { return a.Status().Controller.Connected })
 	time.Sleep(3 * f.idle)
 	w.change()
-	then := w.await(30*time.Second, "the next document", func() bool { return w.current(0) })
+	then := loopback.Within(w.t, 30*time.Second, "the next document", func() bool { return w.current(0) })
 	c.Figure("document during a dead poll after", "%.0f s", worst.Seconds())
 	c.Figure("shorter polls after", "%.0f s", learned.Seconds())
 	c.Figure("document with shorter polls after", "%.1f s", then.Seconds())
@@ -84,7 +84,7 @@ func TestResetInTheMiddleOfADocument(t *testing.T) {
 		before := f.accepted.Load()
 		f.cutAfter.Store(bytes)
 		w.change()
-		worst = max(worst, w.await(60*time.Second, "the document, after the reset", func() bool { return w.current(0) && f.cutAfter.Load() < 0 }))
+		worst = max(worst, loopback.Within(w.t, 60*time.Second, "the document, after the reset", func() bool { return w.current(0) && f.cutAfter.Load() < 0 }))
 		if more := f.accepted.Load() - before; more > 6 {
 			t.Errorf("after %d bytes: %d connections for one document", bytes, more)
 		}

@@ -39,7 +39,7 @@ func TestTheCertificateForBrowsers(t *testing.T) {
 		}
 	}
 	put()
-	w := &world{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{
+	w := &controller{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{
 		"uiCertificate": fmt.Sprintf("{names: [%s], file: %s/chain.pem, key: %s/key.pem}", name, dir, dir)}})}
 	browsers, agents := x509.NewCertPool(), x509.NewCertPool()
 	browsers.AppendCertsFromPEM(known.PEM())

@@ -42,12 +42,12 @@ func TestANodeThatSaysEverything(t *testing.T) {
 }
 
 func everything(t *testing.T, c *results.Case, agents, reports int) {
-	w := newWorld(t)
+	w := newController(t)
 	w.agents(agents)
 	began := time.Now().UnixMicro()
 	m := w.talker()
 	b := open(t, w.Controller)
-	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/")
+	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/")
 	told := w.watchEvents(reports)
 	before := w.Usage()
 
@@ -88,13 +88,13 @@ func everything(t *testing.T, c *results.Case, agents, reports int) {
 }
 
 // agents makes so many workers, each with the product's agent, and waits until all are connected.
-func (w *world) agents(n int) {
+func (w *controller) agents(n int) {
 	w.t.Helper()
 	var members []crowd.Member
 	for from := 0; from < n; from += perInstance {
 		instance := id(0, len(w.instances))
 		w.instances = append(w.instances, instance)
-		w.PutParams(instance, clusterParams, loopback.Workers(id, from, min(perInstance, n-from)))
+		w.PutParams(instance, loopback.ClusterParams(""), loopback.Workers(id, from, min(perInstance, n-from)))
 		token := w.JoinToken(instance)
 		for i := from; i < min(n, from+perInstance); i++ {
 			members = append(members, crowd.Member{ID: id(1, i), Token: token})
@@ -114,7 +114,7 @@ func (w *world) agents(n int) {
 
 // talker makes an instance with a storage server that will talk, and a worker that is revoked. The
 // name of a server is a text from outside, too.
-func (w *world) talker() *loopback.Machine {
+func (w *controller) talker() *loopback.Machine {
 	w.t.Helper()
 	m := w.Machine(id(3, 0))
 	topology := loopback.StorageTopology(m.ServerID, id(4, 0), 1<<30)
@@ -130,7 +130,7 @@ func (w *world) talker() *loopback.Machine {
 }
 
 // lists reads every list with the node in it, as programs and in a terminal.
-func (w *world) lists(nodes int, talker string) {
+func (w *controller) lists(nodes int, talker string) {
 	w.t.Helper()
 	lines := func(out []byte) int { return bytes.Count(out, []byte("\n")) }
 	for line, count := range map[string]func(out []byte) int{ // of nodes; nil if they are not counted
@@ -167,7 +167,7 @@ func (w *world) lists(nodes int, talker string) {
 }
 
 // onTerminal is what a terminal is sent by hitchctl of root on the controller's machine.
-func (w *world) onTerminal(columns int, arguments ...string) (string, error) {
+func (w *controller) onTerminal(columns int, arguments ...string) (string, error) {
 	line := fmt.Sprintf("stty cols %d rows 80; exec %s %s", columns, filepath.Join(loopback.Bin(w.t), "hitchctl"), strings.Join(arguments, " "))
 	cmd := exec.CommandContext(w.t.Context(), "script", "--quiet", "--return", "--command", line, "/dev/null")
 	cmd.Env = append(os.Environ(), "NODEHITCH_SERVER=unix://"+filepath.Join(w.Dir, "socket"), "HOME="+w.Dir, "TERM=xterm-256color", "LANG=C.UTF-8")
@@ -196,7 +196,7 @@ func items(t testing.TB, decode func([]byte, any) error, out []byte) []any {
 }
 
 // yamlOfPython reads YAML as most programs of operators do.
-func (w *world) yamlOfPython(text []byte, v any) error {
+func (w *controller) yamlOfPython(text []byte, v any) error {
 	cmd := exec.CommandContext(w.t.Context(), "python3", "-c", "import sys, yaml, json; json.dump(yaml.load(sys.stdin.buffer, yaml.CSafeLoader), sys.stdout, default=str)")
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(text), os.Stderr
 	out, err := cmd.Output()
@@ -220,7 +220,7 @@ func (b *tab) pages(talker string) {
 
 // watchEvents watches the events of the node's instance, until those of so many reports were told:
 // each is whole, and comes once.
-func (w *world) watchEvents(reports int) <-chan error {
+func (w *controller) watchEvents(reports int) <-chan error {
 	w.t.Helper()
 	cmd := exec.CommandContext(w.t.Context(), filepath.Join(loopback.Bin(w.t), "hitchctl"), "events", "--instance", id(2, 0), "--watch", "-o", "json")
 	cmd.Env = append(os.Environ(), "NODEHITCH_SERVER=unix://"+filepath.Join(w.Dir, "socket"), "HOME="+w.Dir)

@@ -39,10 +39,10 @@ func TestALargeFleet(t *testing.T) {
 }
 
 func large(t *testing.T, c *results.Case, nodes, changes int) {
-	w := newWorld(t)
+	w := newController(t)
 	w.fleet(nodes)
 	b := open(t, w.Controller)
-	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/")
+	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/")
 	for _, path := range []string{"/ui/", "/ui/instances", "/ui/nodes", "/ui/nodes?state=Enrolled&page=2", "/ui/history"} {
 		b.visit(path)
 		b.until("something is painted", painted)
@@ -83,7 +83,7 @@ func large(t *testing.T, c *results.Case, nodes, changes int) {
 }
 
 // cost is the processor time of the controller, in percent of one processor, while nodes report changes.
-func (w *world) cost(changes int) float64 {
+func (w *controller) cost(changes int) float64 {
 	w.t.Helper()
 	began, before := time.Now(), w.Usage().CPU
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -96,7 +96,7 @@ func (w *world) cost(changes int) float64 {
 }
 
 // fragments is how many parts of the list of nodes the browser was given, or had already.
-func (w *world) fragments() (n int) {
+func (w *controller) fragments() (n int) {
 	w.t.Helper()
 	all, err := w.Metrics()
 	w.must(err)

@@ -68,8 +68,8 @@ func wants(t testing.TB, visited []string) {
 	}
 }
 
-// busy makes a world with something on every page, and returns the secrets that were sent.
-func (w *world) busy() (secrets map[string]string) {
+// busy makes a controller with something on every page, and returns the secrets that were sent.
+func (w *controller) busy() (secrets map[string]string) {
 	w.t.Helper()
 	w.fleet(3)
 	secrets = map[string]string{
@@ -115,9 +115,9 @@ func (w *world) busy() (secrets map[string]string) {
 
 func TestNoSecretIsInAPage(t *testing.T) {
 	c := results.Begin(t, "browser", "no secret in a page", "no password, join token, API token or file of any request is in any page, for a viewer and for an operator")
-	w := newWorld(t)
+	w := newController(t)
 	secrets := w.busy()
-	viewer, operator := w.token("alice", api.ScopeViewer), w.token("olga", api.ScopeOperator)
+	viewer, operator := w.Token("alice", api.ScopeViewer), w.Token("olga", api.ScopeOperator)
 	for name, token := range map[string]*api.NewToken{"the viewer's token": viewer, "the operator's token": operator} {
 		_, secrets[name], _ = strings.Cut(token.Secret, ".")
 	}
@@ -205,13 +205,13 @@ func (b *tab) keyboard(path string) int {
 
 func TestTheKeyboardReachesEverything(t *testing.T) {
 	c := results.Begin(t, "browser", "the keyboard alone", "Tab reaches each link, button and field in their order, the focus shows, and a link skips to the content")
-	w := newWorld(t)
+	w := newController(t)
 	w.busy()
 	b := open(t, w.Controller)
 	b.visit("/ui/")
 	b.until("the form is shown", formShown)
 	n := b.keyboard("the form")
-	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/")
+	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/")
 	wants(t, b.crawl(false, func(path string) {
 		n += b.keyboard(path)
 	}))
@@ -233,7 +233,7 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t)
+	w := newController(t)
 	w.busy()
 	b := open(t, w.Controller)
 	checked := 0
@@ -265,7 +265,7 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 	b.visit("/ui/")
 	b.until("the form is shown", formShown)
 	look("the form")
-	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/")
+	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/")
 	wants(t, b.crawl(false, look))
 	c.Figure("checks", "%d", checked)
 }

@@ -27,8 +27,8 @@ func TestPictures(t *testing.T) {
 	if folder == "" {
 		t.Skip("the pictures of the documentation are written by `make docs-pictures`, which names their folder in NODEHITCH_PICTURES")
 	}
-	w := &world{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{"agentDirectory": loopback.Bin(t), "pollSeconds": "60"}})} // with less, machines are lost that the story does not need
-	s := story{world: w, cluster: "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e", other: "c4d2f7a0-33bb-4a52-a0c1-9e8f7d6c5b4a"}
+	w := &controller{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{"agentDirectory": loopback.Bin(t), "pollSeconds": "60"}})} // with less, machines are lost that the story does not need
+	s := story{controller: w, cluster: "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e", other: "c4d2f7a0-33bb-4a52-a0c1-9e8f7d6c5b4a"}
 	version, err := client.Read[api.Version](w.API.GetVersion(t.Context()))
 	w.must(err)
 	s.version = version.Version
@@ -40,7 +40,7 @@ func TestPictures(t *testing.T) {
 	s.otherStorage()
 	operation := s.instantiate()
 
-	viewer := w.token("alice", api.ScopeViewer)
+	viewer := w.Token("alice", api.ScopeViewer)
 	b := open(t, w.Controller)
 	b.signIn(viewer.Secret, "/ui/")
 	for _, p := range []struct {
@@ -73,7 +73,7 @@ func TestPictures(t *testing.T) {
 
 // story is what happens in the pictures.
 type story struct {
-	*world
+	*controller
 	cluster, other string
 	// version is that of the controller and of its agents.
 	version string
@@ -82,7 +82,7 @@ type story struct {
 }
 
 // script uploads the file that the parameters name.
-func (w *world) script(instance string) {
+func (w *controller) script(instance string) {
 	w.t.Helper()
 	_, err := client.Read[api.PackageFile](w.API.PutFileWithBody(w.t.Context(), instance, "Scripts/install.sh", nil, "application/octet-stream", strings.NewReader("#!/bin/sh\n")))
 	w.must(err)
@@ -130,15 +130,10 @@ func (s *story) instantiate() string {
 		}
 		topology.Servers = append(topology.Servers, server)
 	}
-	cp := func(name string) map[string]any { return map[string]any{"ssh_cp_name": name, "nic_cp_name": name} }
-	master, storage := cp("master_CP"), cp("storage_server_CP")
-	master["cluster_cp_name"] = "master_CP"
-	storage["cinder_volume_setup_params"] = []any{map[string]any{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}}
-	storage["nfs_server_setup_params"] = []any{map[string]any{"export_dir": "/volume/nfs/pv1", "export_to": "10.10.0.0/24"}}
-	s.PutParams(s.cluster, map[string]any{"k8s_cluster_installation_param": map[string]any{
-		"script_path": "Scripts/install.sh", "master_node": master, "worker_node": cp("worker_CP"), "storage_server": storage,
-		"private_registry_connection_info": []any{map[string]any{"connection_type": "0", "server": "192.168.0.10:5000"}, map[string]any{"connection_type": "1", "server": "registry.example.com"}},
-	}}, topology)
+	params := loopback.StorageParams()
+	loopback.ClusterOf(params)["private_registry_connection_info"] = []any{
+		map[string]any{"connection_type": "0", "server": "192.168.0.10:5000"}, map[string]any{"connection_type": "1", "server": "registry.example.com"}}
+	s.PutParams(s.cluster, params, topology)
 	s.script(s.cluster)
 	sequence := s.Operate(s.cluster, api.OperationRequest{Operation: api.Instantiate})
 	join := s.JoinToken(s.cluster)

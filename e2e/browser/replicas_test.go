@@ -17,13 +17,13 @@ const panel = `[...document.querySelectorAll('section[aria-labelledby="h-replica
 func TestThePageShowsTheReplicas(t *testing.T) {
 	c := results.Begin(t, "browser", "the page shows the replicas", "at a door: who writes, in which term; one that is killed says nothing, and is gone when its lease ends; all without a reload")
 	endpoints, key := etcdtest.Open(t, 1).Endpoints(), loopback.SealKey(t)
-	begin := func(id string) *world {
-		return &world{t: t, Controller: loopback.Open(t, loopback.Options{Settings: loopback.Replica(t, id, key, endpoints...)})}
+	begin := func(id string) *controller {
+		return &controller{t: t, Controller: loopback.Open(t, loopback.Options{Settings: loopback.Replica(t, id, key, endpoints...)})}
 	}
 	writer := begin("c1")
 	door := begin("c2")
 	b := open(t, door.Controller)
-	b.signIn(writer.token("alice", api.ScopeViewer).Secret, "/ui/")
+	b.signIn(writer.Token("alice", api.ScopeViewer).Secret, "/ui/")
 	b.untilConnected()
 	b.until("both are shown", `/2 share the store c1 Writer for \d+s, term \d+, .* c2 Door /.test(`+panel+`)`)
 	value[bool](b, "window.opened = true")
@@ -37,9 +37,9 @@ func TestThePageShowsTheReplicas(t *testing.T) {
 	}
 	c.Figure("what the panel says at the end", "%s", value[string](b, panel))
 
-	alone := newWorld(t)
+	alone := newController(t)
 	other := open(t, alone.Controller)
-	other.signIn(alone.token("alice", api.ScopeViewer).Secret, "/ui/")
+	other.signIn(alone.Token("alice", api.ScopeViewer).Secret, "/ui/")
 	if text := value[string](other, panel); text != "" {
 		t.Errorf("a controller with a store of its own shows %q", text)
 	}

@@ -26,9 +26,9 @@ const mark, marked = "window.stays = true", "window.stays"
 
 func TestAPageFollowsWhatHappens(t *testing.T) {
 	c := results.Begin(t, "browser", "sign-in, and a change", "a viewer signs in with a token, and an instance that is made appears without a reload")
-	w := newWorld(t)
+	w := newController(t)
 	b := open(t, w.Controller)
-	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/")
+	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/")
 	value[bool](b, mark)
 	began := time.Now()
 	w.fleet(1)
@@ -41,9 +41,9 @@ func TestAPageFollowsWhatHappens(t *testing.T) {
 
 func TestARevokedTokensPageEnds(t *testing.T) {
 	c := results.Begin(t, "browser", "a token is revoked", "the page that is open shows the form to sign in, and nothing opens it again")
-	w := newWorld(t)
+	w := newController(t)
 	w.fleet(1)
-	token := w.token("alice", api.ScopeViewer)
+	token := w.Token("alice", api.ScopeViewer)
 	b := open(t, w.Controller)
 	b.signIn(token.Secret, "/ui/nodes")
 	b.untilShown("worker0")
@@ -63,14 +63,14 @@ func TestARevokedTokensPageEnds(t *testing.T) {
 
 func TestALinkOfAnotherSite(t *testing.T) {
 	c := results.Begin(t, "browser", "a link of another site", "who is signed in follows a dashboard's link to a node, and need not sign in again")
-	w := newWorld(t)
+	w := newController(t)
 	w.fleet(1)
 	dashboard := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(out, `<!doctype html><link rel=icon href="data:,"><a href="%s/ui/nodes?text=worker0">worker0</a>`, w.URL)
 	}))
 	defer dashboard.Close()
 	b := open(t, w.Controller)
-	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/")
+	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/")
 	b.run(chromedp.Navigate(strings.Replace(dashboard.URL, "127.0.0.1", "localhost", 1)), chromedp.Click(chromedp.CSS("a")))
 	b.until("the nodes are shown", "location.pathname == '/ui/nodes' && document.querySelector('#live a.name')")
 	b.excuse("status of 401")
@@ -79,17 +79,17 @@ func TestALinkOfAnotherSite(t *testing.T) {
 
 func TestTheControllerIsKilledAndComesBack(t *testing.T) {
 	c := results.Begin(t, "browser", "the controller is killed", "the page shows what has happened since, without a reload or another sign-in")
-	w := newWorld(t)
+	w := newController(t)
 	w.fleet(1)
 	b := open(t, w.Controller)
-	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/nodes")
+	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/nodes")
 	b.untilShown("worker0")
 	b.untilConnected()
 	value[bool](b, mark)
 	w.End(syscall.SIGKILL)
 	b.until("the page says that it has lost the controller", "!("+connected+")")
 	w.Start()
-	w.PutParams(w.instances[0], clusterParams, loopback.Workers(id, 0, 2))
+	w.PutParams(w.instances[0], loopback.ClusterParams(""), loopback.Workers(id, 0, 2))
 	began := time.Now()
 	b.untilShown("worker1")
 	c.Figure("shown after", "%.1f s", time.Since(began).Seconds())

@@ -23,10 +23,10 @@ func (b *tab) mark() {
 // open, what is typed into a filter, and what is selected.
 func TestAChangeTakesNothingFromTheReader(t *testing.T) {
 	c := results.Begin(t, "browser", "a change takes nothing from the reader", "focus, scroll, open details, a typed filter and a selected text stay when the page changes")
-	w := newWorld(t)
+	w := newController(t)
 	w.fleet(60)
 	b := open(t, w.Controller)
-	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/nodes")
+	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/nodes")
 	b.untilConnected()
 	kernels := 0
 	change := func() {
@@ -75,7 +75,7 @@ func TestAChangeTakesNothingFromTheReader(t *testing.T) {
 }
 
 // notReady reports a machine that is what it should be, or is not Ready.
-func (w *world) notReady(m *loopback.Machine, not bool) error {
+func (w *controller) notReady(m *loopback.Machine, not bool) error {
 	config, err := m.Config(w.t.Context())
 	if err != nil {
 		return err

@@ -38,7 +38,7 @@ func change(t *testing.T, c *results.Case, agents int) {
 		old, before, cpu := f.takeTally().Digests, f.transactions(), f.Usage().CPU
 		began := time.Now()
 		for i, instance := range f.instances {
-			f.PutParams(instance, params([]string{"http://a", "http://b", "http://c"}[round]), loopback.Workers(id, i*perInstance, min(perInstance, agents-i*perInstance)))
+			f.PutParams(instance, loopback.ClusterParams([]string{"http://a", "http://b", "http://c"}[round]), loopback.Workers(id, i*perInstance, min(perInstance, agents-i*perInstance)))
 		}
 		put := time.Since(began)
 		f.await("every agent has it", 2*time.Minute, func(t crowd.Tally) bool { return f.another(t, old) })

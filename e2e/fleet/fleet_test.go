@@ -55,7 +55,7 @@ func (f *fleet) enroll(agents int) {
 		instance := id(0, len(f.instances))
 		n := min(perInstance, agents-f.agents)
 		f.instances = append(f.instances, instance)
-		f.PutParams(instance, params(""), loopback.Workers(id, f.agents, n))
+		f.PutParams(instance, loopback.ClusterParams(""), loopback.Workers(id, f.agents, n))
 		token := f.JoinToken(instance)
 		for range n {
 			members = append(members, crowd.Member{ID: id(1, f.agents), Token: token})
@@ -205,15 +205,3 @@ func sum(tenths map[int64]int) (n int) {
 
 // id is the n-th UUID of a kind.
 func id(kind, n int) string { return fmt.Sprintf("f1ee7000-0000-4000-8%03d-%012d", kind, n) }
-
-// params are of a cluster whose nodes have this proxy, none for "".
-func params(proxy string) map[string]any {
-	cp := func(name string) map[string]any { return map[string]any{"ssh_cp_name": name, "nic_cp_name": name} }
-	master := cp("master_CP")
-	master["cluster_cp_name"] = "master_CP"
-	cluster := map[string]any{"script_path": "Scripts/install.sh", "master_node": master, "worker_node": cp("worker_CP")}
-	if proxy != "" {
-		cluster["proxy"] = map[string]any{"http_proxy": proxy}
-	}
-	return map[string]any{"k8s_cluster_installation_param": cluster}
-}

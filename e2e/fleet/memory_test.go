@@ -69,7 +69,7 @@ func (f *fleet) holdPolls(polls int) {
 	tokens := make([]string, 0, nodes/perInstance+1)
 	for from := 0; from < nodes; from += perInstance {
 		instance := id(0, len(tokens))
-		f.PutParams(instance, params(""), loopback.Workers(id, from, min(perInstance, nodes-from)))
+		f.PutParams(instance, loopback.ClusterParams(""), loopback.Workers(id, from, min(perInstance, nodes-from)))
 		tokens = append(tokens, f.JoinToken(instance))
 	}
 	trust := f.Trust()

@@ -224,20 +224,36 @@ func (c *Controller) Hitchctl(args ...string) ([]byte, error) {
 	return out, nil
 }
 
+// Must is Hitchctl for what has to succeed.
+func (c *Controller) Must(args ...string) string {
+	c.t.Helper()
+	out, err := c.Hitchctl(args...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return string(out)
+}
+
 // Until waits for something that another process does. It fails the test after 90 seconds,
 // which is enough on a busy machine.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(90 * time.Second)
+	Within(t, 90*time.Second, what, ok)
+}
+
+// Within is Until with another limit, and returns how long it took.
+func Within(t testing.TB, limit time.Duration, what string, ok func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
-		select {
-		case <-deadline:
-			t.Fatalf("timed out; expected: %s", what)
-		case <-tick.C:
+		if time.Since(began) > limit {
+			t.Fatalf("after %v still not: %s", limit, what)
 		}
+		<-tick.C
 	}
+	return time.Since(began)
 }
 
 // Elsewhere is a controller that the test itself has started, on a machine of the

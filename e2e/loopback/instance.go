@@ -9,19 +9,39 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// Put gives an instance the parameters of a storage server with one volume,
-// storage_server_volume at /volume, exported as /volume/nfs/pv1; and the file that
-// they name.
+// ClusterParams are the additionalParams of a cluster whose nodes have this proxy, none for "".
+func ClusterParams(proxy string) map[string]any {
+	cp := func(name string) map[string]any { return map[string]any{"ssh_cp_name": name, "nic_cp_name": name} }
+	master := cp("master_CP")
+	master["cluster_cp_name"] = "master_CP"
+	cluster := map[string]any{"script_path": "Scripts/install.sh", "master_node": master, "worker_node": cp("worker_CP")}
+	if proxy != "" {
+		cluster["proxy"] = map[string]any{"http_proxy": proxy}
+	}
+	return map[string]any{"k8s_cluster_installation_param": cluster}
+}
+
+// StorageParams are those of a cluster with a storage server, which has one volume,
+// storage_server_volume at /volume, exported as /volume/nfs/pv1.
+func StorageParams() map[string]any {
+	params := ClusterParams("")
+	ClusterOf(params)["storage_server"] = map[string]any{
+		"ssh_cp_name": "storage_server_CP", "nic_cp_name": "storage_server_CP",
+		"cinder_volume_setup_params": []any{map[string]any{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}},
+		"nfs_server_setup_params":    []any{map[string]any{"export_dir": "/volume/nfs/pv1", "export_to": "10.10.0.0/24"}},
+	}
+	return params
+}
+
+// ClusterOf is the part of the parameters that a cluster has, to be changed.
+func ClusterOf(params map[string]any) map[string]any {
+	return params["k8s_cluster_installation_param"].(map[string]any)
+}
+
+// Put gives an instance StorageParams, and the file that they name.
 func (c *Controller) Put(instance string, topology *api.Topology) {
 	c.t.Helper()
-	cp := func(name string) map[string]any { return map[string]any{"ssh_cp_name": name, "nic_cp_name": name} }
-	master, storage := cp("master_CP"), cp("storage_server_CP")
-	master["cluster_cp_name"] = "master_CP"
-	storage["cinder_volume_setup_params"] = []any{map[string]any{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}}
-	storage["nfs_server_setup_params"] = []any{map[string]any{"export_dir": "/volume/nfs/pv1", "export_to": "10.10.0.0/24"}}
-	c.PutParams(instance, map[string]any{"k8s_cluster_installation_param": map[string]any{
-		"script_path": "Scripts/install.sh", "master_node": master, "worker_node": cp("worker_CP"), "storage_server": storage,
-	}}, topology)
+	c.PutParams(instance, StorageParams(), topology)
 	_, err := client.Read[api.PackageFile](c.API.PutFileWithBody(c.t.Context(), instance, "Scripts/install.sh", nil,
 		"application/octet-stream", strings.NewReader("#!/bin/sh\n")))
 	if err != nil {
@@ -42,14 +62,19 @@ func (c *Controller) PutParams(instance string, additionalParams map[string]any,
 	}
 }
 
-// StorageTopology is a stack of one storage server with one volume.
-func StorageTopology(server, volume string, sizeBytes int64) *api.Topology {
-	return &api.Topology{
+// StorageTopology is a stack of one storage server with one volume, and of workers.
+func StorageTopology(server, volume string, sizeBytes int64, workers ...string) *api.Topology {
+	t := &api.Topology{
 		StackStatus: "CREATE_COMPLETE",
 		Servers: []api.Server{{ID: server, Name: "storage_server", VolumeIds: []string{volume},
 			ConnectionPoints: []api.ConnectionPoint{{Name: "storage_server_CP", Addresses: []string{"10.10.0.5"}}}}},
 		Volumes: []api.TopologyVolume{{ResourceID: "storage_server_volume", ID: volume, SizeBytes: sizeBytes}},
 	}
+	for i, id := range workers {
+		t.Servers = append(t.Servers, api.Server{ID: id, Name: fmt.Sprintf("worker-%d", i),
+			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.10.0.%d", 6+i)}}}})
+	}
+	return t
 }
 
 // Operate begins an operation; there need not be masters and workers. Outcome
@@ -95,6 +120,16 @@ func (c *Controller) JoinToken(instance string) string {
 		c.t.Fatal(err)
 	}
 	return token.Token
+}
+
+// Token makes an API token.
+func (c *Controller) Token(name string, scope api.Scope) *api.NewToken {
+	c.t.Helper()
+	token, err := client.Read[api.NewToken](c.API.CreateToken(c.t.Context(), api.TokenRequest{Name: name, Scope: scope}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return token
 }
 
 // Trust is what user_data says of the controller.

@@ -61,7 +61,7 @@ func TestAlerts(t *testing.T) {
 	c.Figure("alerts that fired and ended", "%d", len(m.alerts))
 	c.Figure("in place of the shipped times", "for: %s, windows of %s, %d limits", quickFor, quickWindow, len(limits))
 	s := open(t, p, 2, loopback.Options{}) // those of the faults have ended
-	s.hitchctl("backup", filepath.Join(s.Dir, "nodehitch.tar"))
+	s.Must("backup", filepath.Join(s.Dir, "nodehitch.tar"))
 	until(t, func() string { return "the age of the backup is scraped" }, func() bool {
 		return len(p.query(fmt.Sprintf(`nodehitch_backup_age_seconds{instance=%q}`, s.target))) > 0
 	})
@@ -87,7 +87,7 @@ func (s *site) fired(name, shows string) {
 	s.t.Helper()
 	a := s.fires(name)
 	if command, ok := strings.CutPrefix(a.Annotations["runbook"], "hitchctl "); ok {
-		if out := s.hitchctl(strings.Fields(command)...); !strings.Contains(out, shows) {
+		if out := s.Must(strings.Fields(command)...); !strings.Contains(out, shows) {
 			s.t.Errorf("%s: hitchctl %s does not show %s:\n%s", name, command, shows, out)
 		}
 	}
@@ -141,7 +141,7 @@ func nodes(t *testing.T, p *prometheus, m *made) {
 
 	s.live(lost)
 	s.must1(s.storage.Converge(t.Context()))
-	s.hitchctl("agents", "upgrade")
+	s.Must("agents", "upgrade")
 	come := s.Machine(absent)
 	s.must(come.Enroll(t.Context(), s.JoinToken(other)))
 	s.must1(come.Converge(t.Context()))
@@ -161,7 +161,7 @@ func restore(t *testing.T, p *prometheus, m *made) {
 	s := open(t, p, 1, loopback.Options{})
 	s.fired("NodehitchBackupMissing", "")
 	file := filepath.Join(s.Dir, "nodehitch.tar")
-	s.hitchctl("backup", file)
+	s.Must("backup", file)
 	s.over(m, "NodehitchBackupMissing")
 	s.fired("NodehitchBackupTooOld", "")
 	s.End(syscall.SIGTERM)
@@ -173,7 +173,7 @@ func restore(t *testing.T, p *prometheus, m *made) {
 		t.Error("a restart has forgotten the backup")
 	}
 	later := filepath.Join(s.Dir, "later.tar")
-	s.hitchctl("backup", later)
+	s.Must("backup", later)
 	s.over(m, "NodehitchBackupTooOld")
 
 	s.End(syscall.SIGTERM)
@@ -184,7 +184,7 @@ func restore(t *testing.T, p *prometheus, m *made) {
 	s.Start()
 	s.fired("NodehitchRestoreUnconfirmed", "")
 	s.fired("NodehitchRequestsUnavailable", "") // the machines poll
-	s.hitchctl("confirm", s.instance, "--yes")
+	s.Must("confirm", s.instance, "--yes")
 	s.over(m, "NodehitchRestoreUnconfirmed")
 	s.over(m, "NodehitchRequestsUnavailable")
 }

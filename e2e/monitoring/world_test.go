@@ -43,11 +43,11 @@ func open(t *testing.T, p *prometheus, workers int, o loopback.Options) *site {
 	o.Settings = settings
 	s.Controller = loopback.Open(t, o)
 	storage := uuid.NewString()
-	topology := loopback.StorageTopology(storage, uuid.NewString(), 1<<30)
-	for i := range workers {
-		topology.Servers = append(topology.Servers, api.Server{ID: uuid.NewString(), Name: fmt.Sprint("worker-", i),
-			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprint("10.10.0.", 10+i)}}}})
+	ids := make([]string, workers)
+	for i := range ids {
+		ids[i] = uuid.NewString()
 	}
+	topology := loopback.StorageTopology(storage, uuid.NewString(), 1<<30, ids...)
 	s.Put(s.instance, topology)
 	token := s.JoinToken(s.instance)
 	for i, server := range topology.Servers {
@@ -169,20 +169,12 @@ func until(t *testing.T, what func() string, ok func() bool) {
 	}
 }
 
-// hitchctl runs a command and returns what it printed.
-func (s *site) hitchctl(args ...string) string {
-	s.t.Helper()
-	out, err := s.Hitchctl(args...)
-	s.must(err)
-	return string(out)
-}
-
 // put asks the controller to write so many bytes, and returns what it says.
 func (s *site) put(bytes int) error {
 	id := uuid.NewString()
-	params, err := json.Marshal(map[string]any{"note": strings.Repeat("x", bytes), "k8s_cluster_installation_param": map[string]any{
-		"script_path": "Scripts/install.sh", "master_node": map[string]any{"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
-		"worker_node": map[string]any{"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"}}})
+	all := loopback.ClusterParams("")
+	all["note"] = strings.Repeat("x", bytes)
+	params, err := json.Marshal(all)
 	if err != nil {
 		return err
 	}

@@ -209,7 +209,7 @@ func (l *locked) term() int64 {
 // writes wants the controller to change the n-th instance, in the term that it has been in.
 func (l *locked) writes(c *loopback.Controller, n int, term int64, when string) {
 	l.t.Helper()
-	if err := client.Done(c.API.PutInstance(l.t.Context(), id(0, n), nil, spec(l.t, cluster(""), nil))); err != nil {
+	if err := client.Done(c.API.PutInstance(l.t.Context(), id(0, n), nil, spec(l.t, loopback.ClusterParams(""), nil))); err != nil {
 		l.t.Fatalf("%s: %v", when, err)
 	}
 	if now := l.term(); now != term {

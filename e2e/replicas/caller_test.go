@@ -17,7 +17,7 @@ import (
 // caller is a client of the API that knows the URLs of all controllers. It goes to the next
 // one after an attempt that failed.
 type caller struct {
-	w    *world
+	w    *installation
 	apis []*client.Controller
 	at   int
 }
@@ -26,7 +26,7 @@ type caller struct {
 const callLimit = 5 * time.Second
 
 // caller is the n-th, with an address of its own.
-func (w *world) caller(n int) *caller {
+func (w *installation) caller(n int) *caller {
 	w.t.Helper()
 	c := &caller{w: w, at: n % len(w.controllers)}
 	for _, each := range w.controllers {
@@ -119,16 +119,4 @@ func spec(t testing.TB, params map[string]any, topology *api.Topology) api.Insta
 		t.Fatal(err)
 	}
 	return api.InstanceSpec{AdditionalParams: text, Topology: topology}
-}
-
-// cluster are the parameters of one whose nodes have this proxy, none for "".
-func cluster(proxy string) map[string]any {
-	cp := func(name string) map[string]any { return map[string]any{"ssh_cp_name": name, "nic_cp_name": name} }
-	master := cp("master_CP")
-	master["cluster_cp_name"] = "master_CP"
-	c := map[string]any{"script_path": "Scripts/install.sh", "master_node": master, "worker_node": cp("worker_CP")}
-	if proxy != "" {
-		c["proxy"] = map[string]any{"http_proxy": proxy}
-	}
-	return map[string]any{"k8s_cluster_installation_param": c}
 }

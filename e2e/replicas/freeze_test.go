@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -68,7 +69,7 @@ func TestFreeze(t *testing.T) {
 // queue are requests that a frozen controller finds when it goes on, over connections that it
 // had before.
 type queue struct {
-	w    *world
+	w    *installation
 	apis []*client.Controller
 	// read is the instance that the first half reads; each of the others writes one.
 	read string
@@ -82,7 +83,7 @@ type queue struct {
 
 const queued = 24
 
-func (w *world) queue(at *controller) *queue {
+func (w *installation) queue(at *controller) *queue {
 	w.t.Helper()
 	q := &queue{w: w, read: id(8, w.phases*100)}
 	w.must(w.write(q.read, "http://before"))
@@ -98,9 +99,9 @@ func (w *world) queue(at *controller) *queue {
 }
 
 // write writes an instance at any controller.
-func (w *world) write(instance, value string) error {
+func (w *installation) write(instance, value string) error {
 	return w.caller(95).until(func(a *client.Controller) error {
-		return client.Done(a.PutInstance(w.t.Context(), instance, nil, spec(w.t, cluster(value), nil)))
+		return client.Done(a.PutInstance(w.t.Context(), instance, nil, spec(w.t, loopback.ClusterParams(value), nil)))
 	})
 }
 
@@ -122,7 +123,7 @@ func (q *queue) send() {
 			})
 			continue
 		}
-		instance, text := id(8, q.w.phases*100+n), spec(q.w.t, cluster("http://queued"), nil)
+		instance, text := id(8, q.w.phases*100+n), spec(q.w.t, loopback.ClusterParams("http://queued"), nil)
 		q.sent.Go(func() {
 			if client.Done(one.PutInstance(q.w.t.Context(), instance, nil, text)) != nil {
 				return

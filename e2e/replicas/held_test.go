@@ -43,7 +43,7 @@ func TestHeld(t *testing.T) {
 		polls = n
 	}
 	each := polls / 3 / pollsOfANode * pollsOfANode
-	w := (&world{t: t, size: 3}).open(3, 3, nil)
+	w := (&installation{t: t, size: 3}).open(3, 3, nil)
 	writer := w.writer()
 	h := &holding{w: w, each: each, usual: map[*controller]int{}, empty: map[*controller]loopback.Usage{}}
 	doors := []*controller{}
@@ -82,7 +82,7 @@ func TestHeld(t *testing.T) {
 
 // holding makes polls of nodes.
 type holding struct {
-	w     *world
+	w     *installation
 	each  int
 	nodes int
 	usual map[*controller]int
@@ -115,7 +115,7 @@ func (h *holding) hold(at *controller) {
 		first, n := 200000+h.nodes, min(perInstance, nodes-from)
 		instance := id(6, h.nodes)
 		w.must(c.until(func(api *client.Controller) error {
-			return client.Done(api.PutInstance(w.t.Context(), instance, nil, spec(w.t, cluster(""), loopback.Workers(id, first, n))))
+			return client.Done(api.PutInstance(w.t.Context(), instance, nil, spec(w.t, loopback.ClusterParams(""), loopback.Workers(id, first, n))))
 		}))
 		token := w.joinToken(c, instance)
 		for i := range n {
@@ -129,7 +129,7 @@ func (h *holding) hold(at *controller) {
 }
 
 // pollsOf enrolls a node and makes its polls.
-func (w *world) pollsOf(at *controller, token string, n int) error {
+func (w *installation) pollsOf(at *controller, token string, n int) error {
 	dial := w.clients.dialFrom(w.clients.machine(n - 200000 + 1000))
 	m := &loopback.Machine{ServerID: id(1, n), Key: testca.NewKey(), Controller: at.url, Trust: w.trust, Dial: dial}
 	if _, err := crowd.Again(func() (struct{}, error) { return struct{}{}, m.Enroll(w.t.Context(), token) }); err != nil {
@@ -161,7 +161,7 @@ func (w *world) pollsOf(at *controller, token string, n int) error {
 }
 
 // heldAt is how many polls a controller holds.
-func (w *world) heldAt(at *controller) int {
+func (w *installation) heldAt(at *controller) int {
 	w.t.Helper()
 	web := &http.Client{Transport: &http.Transport{DialContext: w.clients.dial, DisableKeepAlives: true}, Timeout: 30 * time.Second}
 	r, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+at.metrics()+"/metrics", nil)
@@ -179,7 +179,7 @@ func (w *world) heldAt(at *controller) int {
 	return 0
 }
 
-func (w *world) usage(at *controller) loopback.Usage {
+func (w *installation) usage(at *controller) loopback.Usage {
 	w.t.Helper()
 	at.mu.Lock()
 	pid := at.process.Process.Pid
@@ -191,7 +191,7 @@ func (w *world) usage(at *controller) loopback.Usage {
 
 // spend is the processor time that each controller, and etcd's members together, take in a
 // time, in seconds.
-func (w *world) spend(over time.Duration) map[string]float64 {
+func (w *installation) spend(over time.Duration) map[string]float64 {
 	w.t.Helper()
 	now := func() map[string]float64 {
 		all := map[string]float64{}

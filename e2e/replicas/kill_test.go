@@ -82,7 +82,7 @@ func TestStandbys(t *testing.T) {
 
 // replaced does something to the writer, waits until the next term has begun, and then mends
 // what was done. A writer that has started again may be the next one too.
-func (w *world) replaced(harm func(*controller) (mend func())) {
+func (w *installation) replaced(harm func(*controller) (mend func())) {
 	w.t.Helper()
 	old := w.writer()
 	_, before := w.term()

@@ -21,7 +21,7 @@ import (
 
 // load is what clients and nodes do during one phase of a test, and what they have seen.
 type load struct {
-	w     *world
+	w     *installation
 	phase int
 
 	callers   []*caller
@@ -52,9 +52,9 @@ func dialed(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// phase does something to the world while clients, nodes and agents use it. When fault
-// returns, all is as before. It is a case of its own; all but the first of a world are long.
-func (w *world) phase(t *testing.T, name, shows string, fault func(c *results.Case)) {
+// phase does something to the installation while clients, nodes and agents use it. When fault
+// returns, all is as before. It is a case of its own; all but the first of an installation are long.
+func (w *installation) phase(t *testing.T, name, shows string, fault func(c *results.Case)) {
 	t.Helper()
 	outer := w.t
 	ok := t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func (l *load) warm() bool {
 	return l.instances.acknowledgements() > 2*registerClients && l.volumes.acknowledgements() > permitClients
 }
 
-func (w *world) holderName() string {
+func (w *installation) holderName() string {
 	if w.db == nil {
 		return w.controllers[0].name
 	}

@@ -12,6 +12,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -42,7 +43,7 @@ func TestNoSpace(t *testing.T) {
 		one := w.caller(97)
 		one.at = slices.Index(w.controllers, writer)
 		_, err := one.once(func(a *client.Controller) error {
-			return client.Done(a.PutInstance(w.t.Context(), id(9, w.phases), nil, spec(w.t, cluster(""), nil)))
+			return client.Done(a.PutInstance(w.t.Context(), id(9, w.phases), nil, spec(w.t, loopback.ClusterParams(""), nil)))
 		})
 		if err == nil || !strings.Contains(err.Error(), "space is used up") {
 			w.t.Errorf("a change in an etcd without space: %v", err)
@@ -67,7 +68,7 @@ func TestNoSpace(t *testing.T) {
 }
 
 // ends is how often controllers have ended.
-func (w *world) ends() (n int) {
+func (w *installation) ends() (n int) {
 	for _, c := range w.controllers {
 		n += c.ended()
 	}

@@ -54,21 +54,21 @@ func TestPartition(t *testing.T) {
 }
 
 // loseTheWriter parts the writer from all who are neither controllers nor etcd.
-func (w *world) loseTheWriter(c *results.Case) {
+func (w *installation) loseTheWriter(c *results.Case) {
 	mend := w.writer().cut(w.agents, w.clients)
 	w.outage()
 	w.whileCutOff(c)
 	mend()
 }
 
-func (w *world) doorLoses(c *results.Case, hosts ...*host) {
+func (w *installation) doorLoses(c *results.Case, hosts ...*host) {
 	mend := w.door().cut(hosts...)
 	w.everyAgentPolls(c)
 	mend()
 }
 
 // everyAgentPolls waits until every agent has an answer that nobody can have had ready before.
-func (w *world) everyAgentPolls(c *results.Case) {
+func (w *installation) everyAgentPolls(c *results.Case) {
 	w.t.Helper()
 	held := time.Now().Add(pollSeconds * time.Second * 11 / 10)
 	w.await("every agent polls during the fault", 2*time.Minute, func(now crowd.Tally) bool {
@@ -77,7 +77,7 @@ func (w *world) everyAgentPolls(c *results.Case) {
 	w.whileCutOff(c)
 }
 
-func (w *world) whileCutOff(c *results.Case) {
+func (w *installation) whileCutOff(c *results.Case) {
 	now := w.tally()
 	c.Figure("at the end of it", "the writer was %s, %v answered, and %d of %d agents were connected", w.holder(), w.answers(), now.Connected, w.size)
 }

@@ -112,8 +112,8 @@ func (l *load) newStorage() *storage {
 		topology.Servers[0].VolumeIds = append(topology.Servers[0].VolumeIds, volume)
 		topology.Volumes = append(topology.Volumes, api.TopologyVolume{ResourceID: name, ID: volume, SizeBytes: 1 << 30})
 	}
-	all := cluster("")
-	all["k8s_cluster_installation_param"].(map[string]any)["storage_server"] = map[string]any{
+	all := loopback.ClusterParams("")
+	loopback.ClusterOf(all)["storage_server"] = map[string]any{
 		"ssh_cp_name": "storage_server_CP", "nic_cp_name": "storage_server_CP", "cinder_volume_setup_params": params,
 		"nfs_server_setup_params": []any{map[string]any{"export_dir": "/volume0/nfs", "export_to": "10.20.0.0/24"}}}
 	c := w.caller(90)

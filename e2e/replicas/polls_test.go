@@ -65,7 +65,7 @@ func (l *load) newPollers() {
 	instance, from := id(5, l.phase), 100000+l.phase*100
 	c := l.w.caller(92)
 	l.w.must(c.until(func(a *client.Controller) error {
-		return client.Done(a.PutInstance(l.w.t.Context(), instance, nil, spec(l.w.t, cluster(""), loopback.Workers(id, from, pollers+probes))))
+		return client.Done(a.PutInstance(l.w.t.Context(), instance, nil, spec(l.w.t, loopback.ClusterParams(""), loopback.Workers(id, from, pollers+probes))))
 	}))
 	token := l.w.joinToken(c, instance)
 	for i := range pollers + probes {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -131,7 +132,7 @@ func (l *load) register(c *caller, number int, r register) error {
 	ctx := l.w.t.Context()
 	result, err := c.once(func(a *client.Controller) error {
 		if r.value != "" {
-			return client.Done(a.PutInstance(ctx, r.name, nil, spec(l.w.t, cluster(r.value), nil)))
+			return client.Done(a.PutInstance(ctx, r.name, nil, spec(l.w.t, loopback.ClusterParams(r.value), nil)))
 		}
 		i, err := client.Read[api.Instance](a.GetInstance(ctx, r.name, nil))
 		if client.Status(err) == http.StatusNotFound {

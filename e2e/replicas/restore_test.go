@@ -50,7 +50,7 @@ func TestRestore(t *testing.T) {
 	for _, each := range w.controllers {
 		loopback.Until(t, each.name+" refuses, by name", func() bool {
 			if _, err := one.once(func(a *client.Controller) error {
-				return client.Done(a.PutInstance(t.Context(), id(9, 1), nil, spec(t, cluster(""), nil)))
+				return client.Done(a.PutInstance(t.Context(), id(9, 1), nil, spec(t, loopback.ClusterParams(""), nil)))
 			}); err == nil {
 				acknowledged++
 			}
@@ -91,13 +91,13 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-func (w *world) etcdDown() {
+func (w *installation) etcdDown() {
 	for _, m := range w.etcd.Members {
 		m.Kill()
 	}
 }
 
-func (w *world) etcdUp() {
+func (w *installation) etcdUp() {
 	w.t.Helper()
 	for _, m := range w.etcd.Members {
 		m.StartUnder()
@@ -108,7 +108,7 @@ func (w *world) etcdUp() {
 }
 
 // everyoneHasSeenIt waits until each controller's disk has what etcd has now.
-func (w *world) everyoneHasSeenIt() {
+func (w *installation) everyoneHasSeenIt() {
 	w.t.Helper()
 	answer, err := w.db.Get(w.t.Context(), prefix+"/head")
 	w.must(err)
@@ -121,7 +121,7 @@ func (w *world) everyoneHasSeenIt() {
 }
 
 // confirm lets the nodes of all instances in again.
-func (w *world) confirm() {
+func (w *installation) confirm() {
 	w.t.Helper()
 	root := func() *client.Controller {
 		one, err := client.New(client.Options{UnixSocket: w.writer().socket(), Timeout: callLimit})

@@ -27,7 +27,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-func (w *world) slow(c *results.Case, at int) {
+func (w *installation) slow(c *results.Case, at int) {
 	w.t.Helper()
 	leads := w.leader() == at
 	m := w.etcd.Members[at]
@@ -45,7 +45,7 @@ func (w *world) slow(c *results.Case, at int) {
 }
 
 // lead makes a member etcd's leader.
-func (w *world) lead(at int) {
+func (w *installation) lead(at int) {
 	w.t.Helper()
 	member, err := w.db.Status(w.t.Context(), w.etcd.Members[at].URL)
 	w.must(err)

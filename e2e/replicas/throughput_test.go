@@ -205,7 +205,7 @@ func (s *side) enroll(o turn, measured bool) {
 	var tokens []string
 	for left := o.enrollments; left > 0; left -= perInstance {
 		instance, n := id(0, s.servers), min(perInstance, left)
-		if err := client.Done(s.API.PutInstance(s.t.Context(), instance, nil, spec(s.t, cluster(""), loopback.Workers(id, s.servers, n)))); err != nil {
+		if err := client.Done(s.API.PutInstance(s.t.Context(), instance, nil, spec(s.t, loopback.ClusterParams(""), loopback.Workers(id, s.servers, n)))); err != nil {
 			s.t.Fatal(err)
 		}
 		token := s.JoinToken(instance)

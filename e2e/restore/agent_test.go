@@ -13,7 +13,7 @@ import (
 // nothing is changed on the machine.
 func TestTheAgentKeepsItsFilesUntilConfirmation(t *testing.T) {
 	loopback.RequireRoot(t)
-	both(t, "the real agent", "the agent keeps its certificate and its configuration while its instance is unconfirmed, and works again after the confirmation without a change on the machine", func(w *world, lost bool) {
+	both(t, "the real agent", "the agent keeps its certificate and its configuration while its instance is unconfirmed, and works again after the confirmation without a change on the machine", func(w *controller, lost bool) {
 		file := w.backup()
 		agent := loopback.StartAgent(w.t, loopback.AgentOptions{ServerID: worker, Config: w.AgentConfig(instance)})
 		ready := func() bool { return w.Node(worker).Ready && agent.Status().Controller.Connected }
@@ -49,10 +49,10 @@ func TestTheAgentKeepsItsFilesUntilConfirmation(t *testing.T) {
 }
 
 // enrollments is how many requests to enroll the controllers have granted.
-func (w *world) enrollments() int { return w.Logged("operation=enroll", "status=201") }
+func (w *controller) enrollments() int { return w.Logged("operation=enroll", "status=201") }
 
 // state is the agent's identity and its last known good configuration.
-func (w *world) state(agent *loopback.Agent) string {
+func (w *controller) state(agent *loopback.Agent) string {
 	w.t.Helper()
 	var all strings.Builder
 	w.must(filepath.WalkDir(agent.State(), func(path string, d os.DirEntry, err error) error {

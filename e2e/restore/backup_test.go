@@ -23,7 +23,7 @@ import (
 type badBackup struct {
 	name string
 	// spoil changes the backup, or the machine that it is restored on.
-	spoil func(w *world, content []byte) []byte
+	spoil func(w *controller, content []byte) []byte
 	says  string
 }
 
@@ -31,18 +31,18 @@ func TestBadBackupsChangeNothing(t *testing.T) {
 	w := begin(t, "bad backups", "a backup that is cut off, damaged, changed, or of another controller is refused with a reason, and nothing is changed")
 	content, err := os.ReadFile(w.backup())
 	w.must(err)
-	w.hitchctl("token", "create", "after-the-backup")
+	w.Must("token", "create", "after-the-backup")
 	w.End(syscall.SIGTERM)
 	before := w.dataDirectory()
 	for _, c := range append(cutsAndFlips(content),
-		badBackup{"an empty file", func(*world, []byte) []byte { return nil }, "without checksums"},
-		badBackup{"another file", func(w *world, _ []byte) []byte { return bytes.Repeat([]byte("no backup "), 1000) }, "no backup"},
-		badBackup{"another tar", func(*world, []byte) []byte { return archived(map[string]string{"etc/passwd": "x"}) }, "no backup of a nodehitch controller"},
-		badBackup{"something behind it", func(_ *world, b []byte) []byte { return rewritten(w, b, appended) }, "follows checksums"},
-		badBackup{"changed with its sums", func(_ *world, b []byte) []byte { return rewritten(w, b, resummed) }, "not made with the controller's key"},
-		badBackup{"of another schema", func(_ *world, b []byte) []byte { return rewritten(w, b, newer) }, "this one reads version"},
-		badBackup{"of another form", func(_ *world, b []byte) []byte { return rewritten(w, b, anotherForm) }, "its format has version 3"},
-		badBackup{"of another controller", func(_ *world, b []byte) []byte { return foreign(w) }, "sealed with the key"},
+		badBackup{"an empty file", func(*controller, []byte) []byte { return nil }, "without checksums"},
+		badBackup{"another file", func(w *controller, _ []byte) []byte { return bytes.Repeat([]byte("no backup "), 1000) }, "no backup"},
+		badBackup{"another tar", func(*controller, []byte) []byte { return archived(map[string]string{"etc/passwd": "x"}) }, "no backup of a nodehitch controller"},
+		badBackup{"something behind it", func(_ *controller, b []byte) []byte { return rewritten(w, b, appended) }, "follows checksums"},
+		badBackup{"changed with its sums", func(_ *controller, b []byte) []byte { return rewritten(w, b, resummed) }, "not made with the controller's key"},
+		badBackup{"of another schema", func(_ *controller, b []byte) []byte { return rewritten(w, b, newer) }, "this one reads version"},
+		badBackup{"of another form", func(_ *controller, b []byte) []byte { return rewritten(w, b, anotherForm) }, "its format has version 3"},
+		badBackup{"of another controller", func(_ *controller, b []byte) []byte { return foreign(w) }, "sealed with the key"},
 	) {
 		t.Run(c.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "bad.tar")
@@ -78,10 +78,10 @@ func TestRestoreIsRefused(t *testing.T) {
 func cutsAndFlips(content []byte) (list []badBackup) {
 	for _, at := range []int{1, 511, 700, 1600, len(content) / 2, len(content) - 2500, len(content) - 1536} {
 		list = append(list, badBackup{fmt.Sprintf("cut off at %d of %d", at, len(content)),
-			func(_ *world, b []byte) []byte { return b[:at] }, "the backup was cut off"})
+			func(_ *controller, b []byte) []byte { return b[:at] }, "the backup was cut off"})
 	}
 	for _, name := range []string{"manifest.json", "records.jsonl", "blobs/", "checksums"} {
-		list = append(list, badBackup{"one bit of " + name, func(w *world, b []byte) []byte {
+		list = append(list, badBackup{"one bit of " + name, func(w *controller, b []byte) []byte {
 			b[contentOf(w, b, name)+3] ^= 1
 			return b
 		}, "nothing was changed"})
@@ -90,7 +90,7 @@ func cutsAndFlips(content []byte) (list []badBackup) {
 }
 
 // contentOf is where the content of an entry begins.
-func contentOf(w *world, backup []byte, name string) int {
+func contentOf(w *controller, backup []byte, name string) int {
 	for from := 0; ; {
 		at := bytes.Index(backup[from:], []byte(name)) + from
 		if at < from {
@@ -109,7 +109,7 @@ type entry struct {
 	content []byte
 }
 
-func entriesOf(w *world, backup []byte) (list []entry) {
+func entriesOf(w *controller, backup []byte) (list []entry) {
 	for r := tar.NewReader(bytes.NewReader(backup)); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -122,7 +122,7 @@ func entriesOf(w *world, backup []byte) (list []entry) {
 	}
 }
 
-func rewritten(w *world, backup []byte, change func([]entry) []entry) []byte {
+func rewritten(w *controller, backup []byte, change func([]entry) []entry) []byte {
 	var b bytes.Buffer
 	out := tar.NewWriter(&b)
 	for _, e := range change(entriesOf(w, backup)) {
@@ -176,7 +176,7 @@ func anotherForm(list []entry) []entry {
 }
 
 // foreign is a backup of a controller with another key.
-func foreign(w *world) []byte {
+func foreign(w *controller) []byte {
 	other := begin(w.t.(*testing.T), "a controller with another key", "its backup is not taken by the first")
 	content, err := os.ReadFile(other.backup())
 	w.must(err)
@@ -184,7 +184,7 @@ func foreign(w *world) []byte {
 }
 
 // dataDirectory is all that is in it, by path.
-func (w *world) dataDirectory() parts {
+func (w *controller) dataDirectory() parts {
 	w.t.Helper()
 	all := parts{}
 	w.must(filepath.WalkDir(w.Data(), func(path string, d fs.DirEntry, err error) error {
@@ -199,7 +199,7 @@ func (w *world) dataDirectory() parts {
 }
 
 // unchanged counts what of the data directory is not as it was.
-func (w *world) unchanged(before parts) {
+func (w *controller) unchanged(before parts) {
 	w.t.Helper()
 	if before[filepath.Join(w.Data(), "store.db")] == "" {
 		w.t.Fatal("there was no store to change")

@@ -18,12 +18,12 @@ import (
 
 const kills = 8
 
-func (w *world) putScript(content string) {
+func (w *controller) putScript(content string) {
 	w.t.Helper()
 	w.must(client.Done(w.API.PutFileWithBody(w.t.Context(), instance, script, nil, "application/octet-stream", strings.NewReader(content))))
 }
 
-func (w *world) script() string {
+func (w *controller) script() string {
 	w.t.Helper()
 	content, err := w.content(instance)
 	w.must(err)
@@ -31,7 +31,7 @@ func (w *world) script() string {
 }
 
 // content is that of the instance's package file.
-func (w *world) content(instance string) (string, error) {
+func (w *controller) content(instance string) (string, error) {
 	resp, err := w.API.GetFile(w.t.Context(), instance, script, nil)
 	if err != nil {
 		return "", err
@@ -86,7 +86,7 @@ func TestRestoreIsKilled(t *testing.T) {
 
 // killed begins a restore, kills it after so long, and says whether it was in time. A
 // restore that ends before that must have succeeded.
-func (w *world) killed(after time.Duration, args ...string) bool {
+func (w *controller) killed(after time.Duration, args ...string) bool {
 	w.t.Helper()
 	cmd := exec.CommandContext(context.Background(), filepath.Join(loopback.Bin(w.t), "nodehitch-controller"),
 		append([]string{"restore", "--config", w.ConfigFile()}, args...)...)

@@ -11,18 +11,18 @@ import (
 // machine is a VM with the join token of its user_data.
 type machine struct {
 	*loopback.Machine
-	w     *world
+	w     *controller
 	token string
 }
 
 // boot is a machine that has only user_data.
-func (w *world) boot(id string) *machine {
+func (w *controller) boot(id string) *machine {
 	w.t.Helper()
 	return &machine{w: w, Machine: w.Machine(id), token: w.JoinToken(instance)}
 }
 
 // enrolled is a machine with an identity.
-func (w *world) enrolled(id string) *machine {
+func (w *controller) enrolled(id string) *machine {
 	w.t.Helper()
 	m := w.boot(id)
 	w.must(m.enroll())

@@ -9,7 +9,7 @@ import (
 )
 
 // everything is each thing that a node can ask for; all of it is refused.
-func (w *world) everything(m *machine, what string, problems ...string) {
+func (w *controller) everything(m *machine, what string, problems ...string) {
 	w.t.Helper()
 	w.refused(what+" its configuration", m.asks(), problems...)
 	w.refused(what+" its status", m.report(loopback.Converged(api.NodeConfig{})), problems...)
@@ -23,9 +23,9 @@ func (w *world) everything(m *machine, what string, problems ...string) {
 }
 
 func TestNothingIsLetInBeforeTheConfirmation(t *testing.T) {
-	both(t, "unconfirmed", "after a restore no node is accepted, with certificate or join token, before an operator has confirmed its instance", func(w *world, lost bool) {
+	both(t, "unconfirmed", "after a restore no node is accepted, with certificate or join token, before an operator has confirmed its instance", func(w *controller, lost bool) {
 		live, reenrolling := w.enrolled(storage), w.enrolled(worker)
-		w.hitchctl("node", "reenroll", worker)
+		w.Must("node", "reenroll", worker)
 		w.restored(w.backup(), lost)
 		w.everything(live, "a live identity", api.ProblemRestoreUnconfirmed)
 		w.refused("the permission to enroll again", reenrolling.enroll(), api.ProblemRestoreUnconfirmed)
@@ -42,18 +42,18 @@ func TestNothingIsLetInBeforeTheConfirmation(t *testing.T) {
 }
 
 func TestARevokedNodeStaysOut(t *testing.T) {
-	both(t, "revoked node", "a node that was revoked after the backup, and a server that was revoked before it enrolled, are refused", func(w *world, lost bool) {
+	both(t, "revoked node", "a node that was revoked after the backup, and a server that was revoked before it enrolled, are refused", func(w *controller, lost bool) {
 		node, other, early := w.enrolled(storage), w.enrolled(worker), w.boot(spare)
 		file := w.backup()
-		w.hitchctl("node", "revoke", storage)
-		w.hitchctl("node", "revoke", spare)
+		w.Must("node", "revoke", storage)
+		w.Must("node", "revoke", spare)
 		w.refused("the revoked node", node.asks(), api.ProblemRevoked)
 		w.restored(file, lost)
 		w.everything(node, "the revoked node asks for", api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
 		w.refused("the revoked server", early.enroll(), api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
 		if lost { // only the operator knows it
-			w.hitchctl("node", "revoke", storage)
-			w.hitchctl("node", "revoke", spare)
+			w.Must("node", "revoke", storage)
+			w.Must("node", "revoke", spare)
 		}
 		w.confirm()
 		w.everything(node, "after the confirmation, the revoked node asks for", api.ProblemRevoked)
@@ -63,7 +63,7 @@ func TestARevokedNodeStaysOut(t *testing.T) {
 }
 
 func TestANodeThatEnrolledAfterTheBackup(t *testing.T) {
-	both(t, "enrolled after the backup", "a certificate from after the backup is accepted after the confirmation, and no other machine can enroll in its place", func(w *world, lost bool) {
+	both(t, "enrolled after the backup", "a certificate from after the backup is accepted after the confirmation, and no other machine can enroll in its place", func(w *controller, lost bool) {
 		file := w.backup()
 		node := w.enrolled(storage)
 		w.restored(file, lost)
@@ -76,7 +76,7 @@ func TestANodeThatEnrolledAfterTheBackup(t *testing.T) {
 }
 
 func TestANodeThatRenewedAfterTheBackup(t *testing.T) {
-	both(t, "renewed after the backup", "after the confirmation the newest certificate is accepted, and no older one", func(w *world, lost bool) {
+	both(t, "renewed after the backup", "after the confirmation the newest certificate is accepted, and no older one", func(w *controller, lost bool) {
 		node := w.enrolled(storage)
 		file := w.backup()
 		first := node.copy()
@@ -99,10 +99,10 @@ func TestANodeThatRenewedAfterTheBackup(t *testing.T) {
 }
 
 func TestANodeThatWasReplacedAfterTheBackup(t *testing.T) {
-	both(t, "replaced after the backup", "the identity from before a re-enrollment is refused after the restore too, once the new one has called", func(w *world, lost bool) {
+	both(t, "replaced after the backup", "the identity from before a re-enrollment is refused after the restore too, once the new one has called", func(w *controller, lost bool) {
 		old := w.enrolled(storage)
 		file := w.backup()
-		w.hitchctl("node", "reenroll", storage)
+		w.Must("node", "reenroll", storage)
 		later(w.t)
 		node := w.enrolled(storage)
 		w.restored(file, lost)

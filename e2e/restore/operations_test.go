@@ -12,13 +12,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-func (w *world) post(r api.OperationRequest) (*api.Operation, error) {
+func (w *controller) post(r api.OperationRequest) (*api.Operation, error) {
 	r.Partial = true
 	return client.Read[api.Operation](w.API.PostOperation(w.t.Context(), instance, nil, r))
 }
 
 // instantiated is the instance with its storage server Ready, by this key.
-func (w *world) instantiated(m *machine, key string) int64 {
+func (w *controller) instantiated(m *machine, key string) int64 {
 	w.t.Helper()
 	op, err := w.post(api.OperationRequest{Operation: api.Instantiate, Topology: loopback.StorageTopology(storage, volume, size), IdempotencyKey: key})
 	w.must(err)
@@ -30,7 +30,7 @@ func (w *world) instantiated(m *machine, key string) int64 {
 }
 
 func TestASuccessBeforeTheRestoreDoesNotCount(t *testing.T) {
-	both(t, "old success", "an operation that succeeded before the restore is attempted again for its key, and completes with new statuses of the nodes", func(w *world, lost bool) {
+	both(t, "old success", "an operation that succeeded before the restore is attempted again for its key, and completes with new statuses of the nodes", func(w *controller, lost bool) {
 		m := w.enrolled(storage)
 		old := w.instantiated(m, "instantiate-1")
 		before, err := m.config()
@@ -63,7 +63,7 @@ func TestASuccessBeforeTheRestoreDoesNotCount(t *testing.T) {
 }
 
 func TestAProcessingOperationNeedsNewStatuses(t *testing.T) {
-	both(t, "operation in progress", "an operation that was PROCESSING in the backup continues, and no status from before completes it", func(w *world, lost bool) {
+	both(t, "operation in progress", "an operation that was PROCESSING in the backup continues, and no status from before completes it", func(w *controller, lost bool) {
 		m := w.enrolled(storage)
 		op, err := w.post(api.OperationRequest{Operation: api.Instantiate, Topology: loopback.StorageTopology(storage, volume, size), IdempotencyKey: "k"})
 		w.must(err)
@@ -86,7 +86,7 @@ func TestAProcessingOperationNeedsNewStatuses(t *testing.T) {
 }
 
 func TestNumbersOfOperationsAreNotUsedAgain(t *testing.T) {
-	both(t, "operation numbers", "the number of an operation from after the backup is not used again", func(w *world, lost bool) {
+	both(t, "operation numbers", "the number of an operation from after the backup is not used again", func(w *controller, lost bool) {
 		m := w.enrolled(storage)
 		file := w.backup()
 		number := w.instantiated(m, "")
@@ -103,7 +103,7 @@ func TestNumbersOfOperationsAreNotUsedAgain(t *testing.T) {
 }
 
 func TestTokensWaitForConfirmation(t *testing.T) {
-	both(t, "API tokens", "no API token of the backup is accepted before it is confirmed; one that was revoked since is never accepted", func(w *world, lost bool) {
+	both(t, "API tokens", "no API token of the backup is accepted before it is confirmed; one that was revoked since is never accepted", func(w *controller, lost bool) {
 		secrets := map[string]string{}
 		for _, name := range []string{"alice", "mallory"} {
 			made, err := client.Read[api.NewToken](w.API.CreateToken(w.t.Context(), api.TokenRequest{Name: name, Scope: api.ScopeOperator}))
@@ -119,15 +119,15 @@ func TestTokensWaitForConfirmation(t *testing.T) {
 			return err
 		}
 		file := w.backup()
-		w.hitchctl("token", "revoke", "mallory")
+		w.Must("token", "revoke", "mallory")
 		w.restored(file, lost)
 		for name := range secrets {
 			w.refused("the token of "+name, as(name), api.ProblemUnauthorized)
 		}
-		w.hitchctl("token", "confirm", "alice")
+		w.Must("token", "confirm", "alice")
 		w.allowed("the token that was confirmed", as("alice"))
 		if !lost {
-			w.hitchctl("token", "confirm", "--all")
+			w.Must("token", "confirm", "--all")
 		}
 		w.refused("the token that was revoked since", as("mallory"), api.ProblemUnauthorized)
 	})

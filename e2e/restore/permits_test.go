@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -11,22 +12,22 @@ import (
 type spent struct {
 	name string
 	// before the backup, and after it.
-	before, after func(w *world, m *machine) string
+	before, after func(w *controller, m *machine) string
 	// known is the volume's state after the restore if the replaced store was read.
 	known api.PermitState
 }
 
-func nothing(*world, *machine) string { return "" }
+func nothing(*controller, *machine) string { return "" }
 
 // wanted, started and formatted go so far and return the permit.
-func wanted(w *world, m *machine) string {
+func wanted(w *controller, m *machine) string {
 	w.t.Helper()
 	p, err := m.format(api.FormatWanted, "")
 	w.must(err)
 	return p.Permit
 }
 
-func started(w *world, m *machine) string {
+func started(w *controller, m *machine) string {
 	w.t.Helper()
 	permit := wanted(w, m)
 	_, err := m.format(api.FormatStarted, permit)
@@ -34,7 +35,7 @@ func started(w *world, m *machine) string {
 	return permit
 }
 
-func formatted(w *world, m *machine) string {
+func formatted(w *controller, m *machine) string {
 	w.t.Helper()
 	permit := started(w, m)
 	_, err := m.format(api.FormatFormatted, permit)
@@ -42,9 +43,9 @@ func formatted(w *world, m *machine) string {
 	return permit
 }
 
-func reformat(w *world, _ *machine) string {
+func reformat(w *controller, _ *machine) string {
 	w.t.Helper()
-	w.hitchctl("volume", "reformat", volume, "--volume-id", volume)
+	w.Must("volume", "reformat", volume, "--volume-id", volume)
 	return ""
 }
 
@@ -58,15 +59,15 @@ func TestASpentPermitStaysSpent(t *testing.T) {
 		{"started before, formatted since", started, formatted, api.PermitFormatted},
 		{"formatted before", formatted, nothing, api.PermitFormatted},
 		{"a reformat before, used since", reformat, formatted, api.PermitFormatted},
-		{"a reformat granted before, used since", func(w *world, m *machine) string { reformat(w, m); return wanted(w, m) }, formatted, api.PermitFormatted},
+		{"a reformat granted before, used since", func(w *controller, m *machine) string { reformat(w, m); return wanted(w, m) }, formatted, api.PermitFormatted},
 	} {
-		both(t, "spent permit: "+c.name, "no permit from before the restore is valid after it, and a volume of the backup gets a new one only by an operator's reformat", func(w *world, lost bool) {
+		both(t, "spent permit: "+c.name, "no permit from before the restore is valid after it, and a volume of the backup gets a new one only by an operator's reformat", func(w *controller, lost bool) {
 			c.try(w, lost)
 		})
 	}
 }
 
-func (c spent) try(w *world, lost bool) {
+func (c spent) try(w *controller, lost bool) {
 	m := w.enrolled(storage)
 	permits := []string{c.before(w, m)}
 	file := w.backup()
@@ -98,7 +99,7 @@ func TestAVolumeOfAnUnconfirmedTopologyGetsNoPermit(t *testing.T) {
 	file := w.backup()
 	w.restored(file, true)
 	const other = "9a3e6c1e-1f7e-4d0e-8c55-0d8c1c6e2b22"
-	topology := stack()
+	topology := loopback.StorageTopology(storage, volume, size, worker, spare)
 	topology.Servers[0].VolumeIds = []string{other}
 	topology.Volumes[0].ID = other
 	w.Put(instance, topology)

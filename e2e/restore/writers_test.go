@@ -116,7 +116,7 @@ func TestBackupWhileFiftyWrite(t *testing.T) {
 
 // write takes one instance after another through all steps until ctx ends, and waits for
 // the answer of each step. from is the number of its first instance.
-func (w *world) write(ctx context.Context, l *ledger, from int) {
+func (w *controller) write(ctx context.Context, l *ledger, from int) {
 	for n := from; ; n++ {
 		one := l.born()
 		steps := w.steps(one, n%3 == 2)
@@ -148,7 +148,7 @@ type step struct {
 	has string
 }
 
-func (w *world) steps(one *life, short bool) []step {
+func (w *controller) steps(one *life, short bool) []step {
 	ctx := w.t.Context()
 	put := func(to string) step {
 		return step{func() error {
@@ -191,7 +191,7 @@ const (
 
 // read reads everything of the instance except what a clock, a validation in the
 // background or a restore changes.
-func (w *world) read(one *life) (parts, error) {
+func (w *controller) read(one *life) (parts, error) {
 	ctx, found := w.t.Context(), parts{}
 	instance, err := client.Read[api.Instance](w.API.GetInstance(ctx, one.id, nil))
 	if instance != nil {
@@ -264,7 +264,7 @@ func (p parts) missing(there parts) (bytes int64) {
 // holds restores the backup on a machine of its own and compares each instance, whole,
 // with what the controller said of it after one of the steps that the backup must or
 // may hold.
-func (w *world) holds(name string, b taken, l *ledger) {
+func (w *controller) holds(name string, b taken, l *ledger) {
 	w.t.Helper()
 	there := w.elsewhere(b.file)
 	seen := map[string]int{}
@@ -303,9 +303,9 @@ func (w *world) holds(name string, b taken, l *ledger) {
 
 // elsewhere restores the backup on a machine of its own, with the key and the CA of
 // this one.
-func (w *world) elsewhere(file string) *world {
+func (w *controller) elsewhere(file string) *controller {
 	w.t.Helper()
-	there := &world{Controller: loopback.Open(w.t, loopback.Options{}), t: w.t, c: w.c}
+	there := &controller{Controller: loopback.Open(w.t, loopback.Options{}), t: w.t, c: w.c}
 	there.End(syscall.SIGTERM)
 	w.must(os.RemoveAll(there.Data()))
 	w.must(os.MkdirAll(there.Data(), 0o700))

@@ -28,14 +28,14 @@ type vimOfTacker struct {
 }
 
 // vims are all VIMs.
-func (w *world) vims() (list []vimOfTacker) {
+func (w *tackerMachine) vims() (list []vimOfTacker) {
 	w.t.Helper()
 	w.database(func(d *database) { list = d.VIMs })
 	return list
 }
 
 // newMembers is a VNF whose request has cluster_members, and this vim_name unless it is empty.
-func (w *world) newMembers(vimName string) *vnf {
+func (w *tackerMachine) newMembers(vimName string) *vnf {
 	w.t.Helper()
 	v := w.newVNF()
 	cluster := v.body["additionalParams"].(object)["k8s_cluster_installation_param"].(object)
@@ -98,7 +98,7 @@ func (v *vnf) refresh() *running {
 // TestTheVIMOfACluster takes the VIM of a cluster through its life.
 func TestTheVIMOfACluster(t *testing.T) {
 	results.Begin(t, suite, "cluster-vim", "the VIM of a cluster is registered at instantiation, changed if token, CA or endpoint change, and deleted at termination")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newMembers("")
 	name := "kubernetes_vim_" + v.id
 	end := v.withVIM("CA one", "token-one")
@@ -153,7 +153,7 @@ func TestTheVIMOfACluster(t *testing.T) {
 // TestAVIMThatCannotBeRegistered shows what Tacker shows then, and that VIMs of others stay.
 func TestAVIMThatCannotBeRegistered(t *testing.T) {
 	results.Begin(t, suite, "cluster-vim-refused", "a VIM that the cluster refuses, or whose name another VIM has, fails the hook by name and without the token; a VIM of others is not touched")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	foreign := vimOfTacker{ID: "foreign", Name: "taken", Type: "kubernetes", Tenant: "tenant", URL: "https://10.0.0.1:6443"}
 	w.database(func(d *database) { d.VIMs = []vimOfTacker{foreign} })
 

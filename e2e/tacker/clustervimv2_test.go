@@ -44,7 +44,7 @@ func (e ended) says(t *testing.T, texts ...string) {
 // TestTheVIMOfAClusterByTheScript takes the VIM of a cluster through its life.
 func TestTheVIMOfAClusterByTheScript(t *testing.T) {
 	results.Begin(t, suite, "cluster-vim/v2", "by the v2 script the VIM of a cluster is registered at instantiation, changed after a heal and if the endpoint moves and goes back, and deleted at termination")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newMembers("").asV2()
 	name := "kubernetes_vim_" + v.id
 	if e := v.withVIM("CA one", "token-one"); e.Code != 0 {
@@ -107,7 +107,7 @@ func TestTheVIMOfAClusterByTheScript(t *testing.T) {
 // TestAVIMThatTheScriptCannotRegister shows what Tacker shows then, and that a retry registers one VIM.
 func TestAVIMThatTheScriptCannotRegister(t *testing.T) {
 	results.Begin(t, suite, "cluster-vim-refused/v2", "a VIM that the v2 script cannot register fails the hook by name and without the token; a retry registers one, also after a script that was killed; a rollback deletes it, also if the controller has forgotten the instance; VIMs of others stay; without a package of Tacker's there is none")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newMembers("mine").asV2()
 	url := "https://" + v.masters[0].address + ":6443"
 	foreign := []vimOfTacker{
@@ -179,7 +179,7 @@ func TestAVIMThatTheScriptCannotRegister(t *testing.T) {
 // TestAScriptThatNeedsNoTacker ends a VNF without a cluster while Tacker's database is away.
 func TestAScriptThatNeedsNoTacker(t *testing.T) {
 	results.Begin(t, suite, "cluster-vim-none/v2", "a VNF without a cluster ends while the script cannot read Tacker's database")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	registry := w.readVNF("../../shared/params/testdata/private-registry.json")
 	registry.registry = registry.newServer("PrivateRegistryVDU", "CP1")
 	delete(registry.wanted()["private_registry_installation_param"].(object), "image_path")

@@ -162,9 +162,9 @@ type probe struct{ *vnf }
 
 func newProbe(t *testing.T) *probe {
 	t.Helper()
-	w := &world{t: t, whole: t, dir: t.TempDir()}
+	w := &tackerMachine{t: t, whole: t, dir: t.TempDir()}
 	w.interpreter = interpreter(t, w.dir)
-	p := &probe{&vnf{world: w, id: "vnf", packageID: "probe", vnfdID: "the-vnfd", registry: &server{name: "one"},
+	p := &probe{&vnf{tackerMachine: w, id: "vnf", packageID: "probe", vnfdID: "the-vnfd", registry: &server{name: "one"},
 		body: object{"additionalParams": object{}, "extVirtualLinks": []any{}}, kept: kept{images: map[string]string{}}}}
 	err := os.CopyFS(p.folder(), os.DirFS("testdata/probe"))
 	another := filepath.Join(filepath.Dir(p.folder()), "another")

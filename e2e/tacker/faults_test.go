@@ -21,7 +21,7 @@ import (
 // waiting is a VNF whose instantiate_end waits for a worker that has not booted.
 func waiting(t *testing.T) (*vnf, *running) {
 	t.Helper()
-	v := newWorld(t).newVNF()
+	v := newTackerMachine(t).newVNF()
 	v.instantiateStart()
 	v.heat("CREATE_COMPLETE")
 	v.late(v.workers[1])
@@ -125,7 +125,7 @@ func TestTerminateInTheMiddle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			results.Begin(t, suite, "terminate-in-the-middle/"+name, "TERMINATE ends an instantiation whose hook uploads files, waits for nodes or waits for Heat; that hook says so")
-			w := newWorld(t)
+			w := newTackerMachine(t)
 			s := &stage{vnf: w.newVNF(), door: newDoor(t, w.URL)}
 			w.configure(map[string]string{"urls": s.door.url()})
 			hook, goOn := middle.begin(s)
@@ -152,7 +152,7 @@ func TestTerminateInTheMiddle(t *testing.T) {
 
 func TestTheCloudIsBusy(t *testing.T) {
 	results.Begin(t, suite, "cloud-busy", "an END waits while Heat changes the stack and while the cloud does not answer, and raises what Heat says of a failed one")
-	v := newWorld(t).newVNF()
+	v := newTackerMachine(t).newVNF()
 	v.instantiateStart()
 	v.heat("CREATE_IN_PROGRESS")
 	v.cloud.Forget()
@@ -172,7 +172,7 @@ func TestTheCloudIsBusy(t *testing.T) {
 // TestSettings shows what Tacker shows if tacker.conf is wrong.
 func TestSettings(t *testing.T) {
 	results.Begin(t, suite, "settings", "each fault of tacker.conf is named, and a token of another user or that others can read, a wrong pin, a foreign certificate and one behind the pinned one are refused")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.begin("INSTANTIATE", v.body)
 	raises := func(settings map[string]string, texts ...string) {

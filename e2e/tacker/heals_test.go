@@ -61,10 +61,10 @@ var states = []state{
 // is healed. Agents plan again only if something has changed, so that a PersistentVolume
 // which was deleted stays away until then.
 func TestHeals(t *testing.T) {
-	var w *world
+	var w *tackerMachine
 	var present, another *kubernetes
 	if results.Full() {
-		w = openWorld(t, map[string]string{"convergeSeconds": "3600"})
+		w = openTackerMachine(t, map[string]string{"convergeSeconds": "3600"})
 		present, another = w.newKubernetes(), w.newKubernetes()
 	}
 	for _, h := range heals {

@@ -19,11 +19,11 @@ import (
 // which register PersistentVolumes there.
 type kubernetes struct {
 	*kube.Cluster
-	w      *world
+	w      *tackerMachine
 	config string // the kubeconfig of its masters
 }
 
-func (w *world) newKubernetes() *kubernetes {
+func (w *tackerMachine) newKubernetes() *kubernetes {
 	w.t.Helper()
 	k := &kubernetes{Cluster: kubetest.Open(w.t, kube.Options{}), w: w, config: filepath.Join(w.t.TempDir(), "admin.conf")}
 	admin, err := k.Kubeconfig(kube.Admin, kube.Masters)

@@ -19,7 +19,7 @@ var joinParameters = []string{"nodehitch_controller_urls", "nodehitch_root_certi
 // TestLife takes one VNF through every hook of the v1 API.
 func TestLife(t *testing.T) {
 	r := results.Begin(t, suite, "life", "every hook of Tacker's v1 driver, from the specification's request to a VNF that is forgotten")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	before := 0
 	since := func() int { before = len(v.operations()); return before }
@@ -159,7 +159,7 @@ func TestLife(t *testing.T) {
 // alters that text, once more at each heal.
 func TestLifeOfAPackageFromBefore(t *testing.T) {
 	results.Begin(t, suite, "package-from-before", "a VNF of a package that takes the root certificate as one text is healed three times, and new servers get the certificate as it is; a change of connectivity is refused at its START")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.before()
 	v.instantiated()
@@ -180,7 +180,7 @@ func TestLifeOfAPackageFromBefore(t *testing.T) {
 // TestTextForUserData: text is what Tacker's v1 API alters at the first heal.
 func TestTextForUserData(t *testing.T) {
 	results.Begin(t, suite, "user-data-text", "instantiate_start of the v1 API refuses text for user_data, before there is anything")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.wanted()["worker_user_data"] = awkward
 	v.begin("INSTANTIATE", v.body)
@@ -205,7 +205,7 @@ func forgotten(v *vnf) {
 // TestWrongRequests shows what Tacker shows: every fault at once, before Heat begins.
 func TestWrongRequests(t *testing.T) {
 	results.Begin(t, suite, "wrong-requests", "a wrong body and a missing file are refused by instantiate_start, with every fault at its place")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	cluster := v.body["additionalParams"].(object)["k8s_cluster_installation_param"].(object)
 	storage := cluster["storage_server"].(object)
@@ -237,7 +237,7 @@ func TestWrongRequests(t *testing.T) {
 // the hook waits again and joins what is running.
 func TestAnAgentThatNeverCame(t *testing.T) {
 	results.Begin(t, suite, "never-came", "instantiate_end fails at its deadline with name, condition, reason and message of each node that is not Ready; a retry succeeds")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.instantiateStart()
 	v.heat("CREATE_COMPLETE")
@@ -269,7 +269,7 @@ func TestAnAgentThatNeverCame(t *testing.T) {
 // TestTwoVNFs are instantiated at once.
 func TestTwoVNFs(t *testing.T) {
 	results.Begin(t, suite, "two-vnfs", "the hooks of two VNFs run at once; neither gets anything of the other")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	all := []*vnf{w.newVNF(), w.newVNF()}
 	var hooks []*running
 	for _, v := range all {
@@ -308,7 +308,7 @@ func TestUnderEventlet(t *testing.T) {
 		t.Skipf("this machine's Python has no eventlet (python3-eventlet): %v: %s", err, out)
 	}
 	t.Setenv("HOOK_UNDER_EVENTLET", "1")
-	v := newWorld(t).newVNF()
+	v := newTackerMachine(t).newVNF()
 	v.instantiateStart()
 	v.late(v.workers[1])
 	v.created()

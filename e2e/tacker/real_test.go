@@ -21,7 +21,7 @@ import (
 func TestHooksOfRealTacker(t *testing.T) {
 	results.Begin(t, suite, "real-tacker", "the driver has Tacker's own base class, objects and exceptions; a retry's request, in Tacker's database, has the join parameters")
 	source(t)
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	body, err := json.Marshal(v.body)
 	if err == nil {
@@ -30,7 +30,7 @@ func TestHooksOfRealTacker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := newWorldDatabase(w).run("testdata/real.py", v.folder(), v.vnfd(), w.path("body.json"), v.id)
+	out := newDatabase(w).run("testdata/real.py", v.folder(), v.vnfd(), w.path("body.json"), v.id)
 	var got struct {
 		Base, Shared         bool
 		File, Raised         string
@@ -135,15 +135,15 @@ func TestTheVIMOfRealTacker(t *testing.T) {
 }
 
 // realDatabase is Tacker's own, in SQLite, without tables.
-type realDatabase struct{ *world }
+type realDatabase struct{ *tackerMachine }
 
 func newRealDatabase(t *testing.T) realDatabase {
 	t.Helper()
-	return newWorldDatabase(&world{t: t, whole: t, dir: t.TempDir(), interpreter: interpreter(t, t.TempDir())})
+	return newDatabase(&tackerMachine{t: t, whole: t, dir: t.TempDir(), interpreter: interpreter(t, t.TempDir())})
 }
 
-// newWorldDatabase is that of a world with a controller.
-func newWorldDatabase(w *world) realDatabase {
+// newDatabase is that of a machine with a controller.
+func newDatabase(w *tackerMachine) realDatabase {
 	w.t.Helper()
 	r := realDatabase{w}
 	conf := r.path("home/.tacker/tacker.conf")
@@ -202,10 +202,10 @@ func (r realDatabase) steps(steps ...object) (got []vimStep) {
 func TestHealsOfRealTacker(t *testing.T) {
 	results.Begin(t, suite, "real-tacker-heals", "Tacker's own conductor and OpenStack driver give Heat the right parameters at each of ten operations, with packages of this release and of earlier ones; VNFs whose kept parameters were altered, up to what YAML cannot read, are mended; what Tacker keeps does not grow; after a scaling Tacker sends Heat the old sizes, which the driver refuses or corrects")
 	source(t)
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.instantiateStart()
-	out := newWorldDatabase(w).run("testdata/real_v1.py", v.id)
+	out := newDatabase(w).run("testdata/real_v1.py", v.id)
 	var lives []struct {
 		Case   string
 		Faults []string

@@ -41,7 +41,7 @@ func newRegistryVNF(t *testing.T) *registryVNF {
 		t.Fatal(err)
 	}
 	place := lab.Gateway.String() + ":8443"
-	w := openWorld(t, map[string]string{
+	w := openTackerMachine(t, map[string]string{
 		"names": fmt.Sprintf("[127.0.0.1, %s]", lab.Gateway), "advertiseUrls": "[https://" + place + "]", "agentDirectory": loopback.Bin(t),
 	})
 	listener, err := l.Listen(t.Context(), "tcp", place)

@@ -27,7 +27,7 @@ func (v *vnf) again() {
 // terminate_start, too, in a place that is not reached.
 func TestRollbackOfAnInstantiation(t *testing.T) {
 	results.Begin(t, suite, "rollback/instantiate", "the hooks of a rolled-back instantiation, which get no request, forget the VNF, and it can be instantiated again")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	for _, hooks := range [][]string{{"terminate_end"}, {"terminate_start", "terminate_end"}} {
 		v.again()
@@ -53,7 +53,7 @@ func TestRollbackOfAnInstantiation(t *testing.T) {
 // hook afterwards.
 func TestRollbackOfAScaleOut(t *testing.T) {
 	results.Begin(t, suite, "rollback/scale-out", "a rolled-back scale-out leaves no node and takes no worker that was added before; the next scale-out drops its server and completes")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	s := &scaling{vnf: w.newVNF()}
 	s.instantiated()
 	s.out()
@@ -82,7 +82,7 @@ func TestRollbackOfAScaleOut(t *testing.T) {
 // TestRollbackByTheScript is the same for Tacker's v2 API, which has hooks of its own for it, but not in Zed.
 func TestRollbackByTheScript(t *testing.T) {
 	results.Begin(t, suite, "rollback/v2", "a rolled-back instantiation of the v2 API, with and without hooks for that, can be begun again, and with hooks forgets the VNF; with hooks a rolled-back scale-out leaves no node")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF().asV2()
 	hooks := map[string]bool{"zed": false, "2024.1": true}
 	for _, release := range []string{"zed", "2024.1"} {
@@ -148,7 +148,7 @@ func TestRollbackByTheScript(t *testing.T) {
 // back: one that Heat did not make, and one whose END has COMPLETED before Tacker failed.
 func TestRollbackOfAChangeOfConnectivity(t *testing.T) {
 	results.Begin(t, suite, "rollback/connectivity", "a rolled-back change of the storage server's connection point registers the PersistentVolumes again, at the address that the stack has")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF().asV2()
 	v.instantiated()
 	request := object{"extVirtualLinks": []object{{"extCps": []object{{"cpdId": v.storage.point}}}}}
@@ -181,7 +181,7 @@ func TestRollbackOfAChangeOfConnectivity(t *testing.T) {
 // call its END.
 func TestAFailedChangeOfConnectivity(t *testing.T) {
 	results.Begin(t, suite, "failed-connectivity", "PersistentVolumes that the START of a change of connectivity has withdrawn are registered again by Tacker's retry, and by the next operation of any kind after the change was failed for good")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.instantiated()
 	change := func(point string) (end func()) {

@@ -88,7 +88,7 @@ func TestScaleAfterAHeal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			results.Begin(t, suite, "scale-after-heal/"+name, "after a heal, scale-out, scale-in and scale-out again; members that leave are retired, also without a hook and by the next operation")
 			results.LongOnly(t)
-			s := &scaling{vnf: newWorld(t).newVNF()}
+			s := &scaling{vnf: newTackerMachine(t).newVNF()}
 			if name == "v2" {
 				s.asV2()
 			}
@@ -112,7 +112,7 @@ func TestScaleAfterAHeal(t *testing.T) {
 // TestScaleIn names the member of the group by its nested stack, as Tacker does.
 func TestScaleIn(t *testing.T) {
 	results.Begin(t, suite, "scale-in", "SCALE_IN names the nested stacks that leave, and a rolled-back scale-out nothing")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.instantiated()
 	before := len(v.operations())
@@ -127,7 +127,7 @@ func TestScaleIn(t *testing.T) {
 // instantiation or at the last heal.
 func TestConnectivityAfterAScaling(t *testing.T) {
 	results.Begin(t, suite, "connectivity-after-scaling", "after a scale-out the START of a change of connectivity is refused, because Heat would delete the new worker; after a heal it changes, and no worker is lost")
-	s := &scaling{vnf: newWorld(t).newVNF()}
+	s := &scaling{vnf: newTackerMachine(t).newVNF()}
 	s.instantiated()
 	s.out()
 	request := object{"ext_virtual_links": []object{{"ext_cps": []object{{"cpd_id": "workerNode_CP2"}}}}}

@@ -12,7 +12,7 @@ import (
 // an operation.
 func TestASlowCloud(t *testing.T) {
 	results.Begin(t, suite, "cloud-slow", "the time in which a slow cloud shows the stack is not part of the operation's deadline: the text says that it has passed, and which node was not ready")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.instantiateStart()
 	v.heat("CREATE_COMPLETE")

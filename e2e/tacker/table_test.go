@@ -131,7 +131,7 @@ func TestEveryHookWithEachFault(t *testing.T) {
 			t.Run(name+"/"+fault.name, func(t *testing.T) {
 				c := results.Begin(t, suite, "every-hook/"+name+"/"+fault.name, fault.title)
 				results.LongOnly(t)
-				w := newWorld(t)
+				w := newTackerMachine(t)
 				s := &stage{vnf: w.newVNF(), door: newDoor(t, w.URL)}
 				w.configure(map[string]string{"urls": s.door.url()})
 				hooks := life(s)

@@ -36,7 +36,7 @@ var large = "#!/bin/sh\n" + strings.Repeat("# 16 characters\n", 18<<16) // 18 Mi
 // TestUploads counts the calls that send package files, one of them in three pieces.
 func TestUploads(t *testing.T) {
 	results.Begin(t, suite, "uploads", "a large package file is sent in pieces; a changed file replaces the controller's, an unchanged one is not sent")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.writeScript(large)
 	v.instantiateStart()
@@ -62,7 +62,7 @@ func TestUploads(t *testing.T) {
 // again.
 func TestAnUploadThatIsCut(t *testing.T) {
 	c := results.Begin(t, suite, "upload-cut", "a hook that is killed in the middle of a large file is called again: it sends only what has not arrived")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v, d := w.newVNF(), newDoor(t, w.URL)
 	w.configure(map[string]string{"urls": d.url()})
 	v.writeScript(large)
@@ -97,7 +97,7 @@ func TestAnUploadThatIsCut(t *testing.T) {
 // TestSeveralPackagesWithOneVNFD: the user who sees the error may see nothing of other projects.
 func TestSeveralPackagesWithOneVNFD(t *testing.T) {
 	results.Begin(t, suite, "several-packages", "if several projects have a package with the VNFD's id, instantiate_start takes no files and says how many there are; their ids and projects are in the conductor's log alone")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	const another, project = "00000000-0000-4000-8000-000000000000", "another-project" // sorts first: an administrator's context finds it
 	second := func(v *vnf) {
 		err := os.CopyFS(filepath.Join(w.path("packages"), another), os.DirFS(v.folder()))

@@ -16,7 +16,7 @@ import (
 // TestTheUserDataClass runs the classes as Tacker does, with the package's base HOT.
 func TestTheUserDataClass(t *testing.T) {
 	results.Begin(t, suite, "user-data", "the UserData class gives each server image, flavour and network, and the other parameters; a connection point that the request lacks is named")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF()
 	v.instantiateStart()
 	links := v.body["extVirtualLinks"].([]any)

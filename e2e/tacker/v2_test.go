@@ -260,7 +260,7 @@ func (v *v2) coordination(s *server) object {
 // TestV2 takes one VNF through the hooks of the script.
 func TestV2(t *testing.T) {
 	results.Begin(t, suite, "v2", "the hooks of Tacker's v2 API: the script of a VNF package through the life of a VNF, and its errors")
-	w := newWorld(t)
+	w := newTackerMachine(t)
 	v := w.newVNF().asV2()
 
 	storage := v.body["additionalParams"].(object)["k8s_cluster_installation_param"].(object)["storage_server"].(object)

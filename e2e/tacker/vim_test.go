@@ -15,7 +15,7 @@ func TestTheVIMsCredentials(t *testing.T) {
 	for _, name := range []string{"v1", "v2"} {
 		t.Run(name, func(t *testing.T) {
 			results.Begin(t, suite, "vim-credentials/"+name, "with send_vim_connection_info the controller observes the stack by the VIM's credentials, without it has none")
-			w := openWorld(t, map[string]string{"openstack": "{vimConnectionInfo: true, timeoutSeconds: 5}"})
+			w := openTackerMachine(t, map[string]string{"openstack": "{vimConnectionInfo: true, timeoutSeconds: 5}"})
 			v := w.newVNF()
 			hook := func(name string) string { return v.call(name, v.instantiateRequest(), nil).problem() }
 			if name == "v2" {

@@ -22,7 +22,7 @@ const demo = "../demo/package"
 
 // vnf is a VNF instance as Tacker has it: its package, its request and its stack.
 type vnf struct {
-	*world
+	*tackerMachine
 	id   string
 	body object
 	// files are the user's own of its package; packageID and vnfdID are Tacker's names for that.
@@ -52,7 +52,7 @@ type server struct {
 }
 
 // newVNF is one of the specification's body, word for word, and of the demo's package.
-func (w *world) newVNF() *vnf {
+func (w *tackerMachine) newVNF() *vnf {
 	w.t.Helper()
 	v := w.readVNF("../../shared/params/testdata/persistent-volumes.json")
 	for _, name := range ownUserData { // of the v1 API: the id of what Heat keeps
@@ -68,9 +68,9 @@ func (w *world) newVNF() *vnf {
 }
 
 // readVNF is one of a request, without servers and package.
-func (w *world) readVNF(request string) *vnf {
+func (w *tackerMachine) readVNF(request string) *vnf {
 	w.t.Helper()
-	v := &vnf{world: w, id: uuid.NewString(), volume: uuid.NewString(), files: w.t.TempDir(), packageID: uuid.NewString(),
+	v := &vnf{tackerMachine: w, id: uuid.NewString(), volume: uuid.NewString(), files: w.t.TempDir(), packageID: uuid.NewString(),
 		kept: kept{images: map[string]string{}}}
 	v.stackName = "vnflcm_" + v.id
 	text, err := os.ReadFile(request)

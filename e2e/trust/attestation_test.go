@@ -18,7 +18,7 @@ import (
 // attested is a controller that attests servers with a cloud. It has an instance with a
 // stack in that cloud. The cloud is one in memory; e2e/stacks has a real one.
 type attested struct {
-	*world
+	*target
 	wire  *wire
 	cloud *openstacktest.Cloud
 }
@@ -39,7 +39,7 @@ func newAttested(t testing.TB, on *wire) *attested {
 		o.Address, o.Wrap = hostEnd+":8443", in(on.host)
 	}
 	o.Settings["openstack"] = "{cloud: fake, cloudsFile: " + a.cloud.CloudsFile(t) + ", timeoutSeconds: 5}"
-	a.world = &world{t: t, Controller: loopback.Open(t, o), roots: x509.NewCertPool()}
+	a.target = &target{t: t, Controller: loopback.Open(t, o), roots: x509.NewCertPool()}
 	a.roots.AppendCertsFromPEM([]byte(a.Trust().RootCertificate))
 	a.ours = stack{instance: uuid.NewString(), storage: uuid.NewString(), worker: uuid.NewString(), volume: uuid.NewString(), spares: []string{uuid.NewString()}}
 	made := openstacktest.Stack{ID: uuid.NewString(), Name: "vnf-" + a.ours.instance, Status: "CREATE_COMPLETE"}

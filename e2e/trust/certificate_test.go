@@ -19,7 +19,7 @@ import (
 )
 
 func TestCertificates(t *testing.T) {
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	run(t, w, []trial{
 		{"certificate: TLS below 1.3", "a handshake of TLS 1.0 to 1.2 fails, also with a good certificate", oldTLS},
 		{"certificate: none", "no southbound request without one is answered", noCertificate},
@@ -74,7 +74,7 @@ func stolenCertificate(a *attempt) {
 }
 
 // pki is a pair of the controller's data directory, read as root of its machine.
-func (w *world) pki(name string) (cert *x509.Certificate, key crypto.Signer, certificate tls.Certificate) {
+func (w *target) pki(name string) (cert *x509.Certificate, key crypto.Signer, certificate tls.Certificate) {
 	w.t.Helper()
 	paths, err := filepath.Glob(filepath.Join(w.Data(), "pki", name))
 	if err != nil || len(paths) != 1 {

@@ -20,7 +20,7 @@ const asNobody = `folder="$(dirname "$4")" && chown -R 65534:65534 "$folder" && 
 func TestMemoryOfTheController(t *testing.T) {
 	loopback.RequireRoot(t)
 	binary := publicCopy(t, filepath.Join(loopback.Bin(t), "nodehitch-controller"))
-	w := &world{Controller: loopback.Open(t, loopback.Options{Binary: binary, Wrap: []string{"sh", "-c", asNobody, "sh"}}), t: t}
+	w := &target{Controller: loopback.Open(t, loopback.Options{Binary: binary, Wrap: []string{"sh", "-c", asNobody, "sh"}}), t: t}
 	a := begin(t, w, "core dumps: memory", "the controller, run by a user without privilege, is not dumpable: "+
 		"other processes of that user read neither its memory nor its environment")
 	if info, err := os.Stat(fmt.Sprintf("/proc/%d", w.PID())); err != nil || info.Sys().(*syscall.Stat_t).Uid != nobody {

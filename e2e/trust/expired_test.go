@@ -21,14 +21,14 @@ import (
 const day = 24 * time.Hour
 
 func TestExpiredCertificates(t *testing.T) {
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	w.age(400 * day)
 	run(t, w, []trial{{"certificate: expired", "for 30 days an expired certificate may renew and nothing else, then nothing at all " +
 		"(authority and certificates are back-dated with the controller's own key; no clock is moved)", expired}})
 }
 
 // age gives the controller a certificate authority that is this old.
-func (w *world) age(old time.Duration) {
+func (w *target) age(old time.Duration) {
 	w.t.Helper()
 	w.End(syscall.SIGTERM)
 	folder := filepath.Join(w.Data(), "pki")
@@ -53,7 +53,7 @@ func (w *world) age(old time.Duration) {
 }
 
 // writePair writes a certificate with its key as the controller keeps them.
-func (w *world) writePair(name string, template, parent *x509.Certificate, key, parentKey crypto.Signer) *x509.Certificate {
+func (w *target) writePair(name string, template, parent *x509.Certificate, key, parentKey crypto.Signer) *x509.Certificate {
 	w.t.Helper()
 	if parent == nil {
 		parent = template

@@ -14,7 +14,7 @@ import (
 
 func TestImpostors(t *testing.T) {
 	loopback.RequireRoot(t)
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	for _, d := range deceptions {
 		for _, v := range victims {
 			name := "impostor: " + d.name + " (" + v.name + ")"
@@ -78,7 +78,7 @@ func containsAny(text, wants string) bool {
 // it.
 func TestTheImpostorHearsTheToken(t *testing.T) {
 	loopback.RequireRoot(t)
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	a := &attempt{T: t, w: w, c: new(results.Case)}
 	c := w.AgentConfig(w.ours.instance)
 	i := served(func(*x509.Certificate) {}, nil)(a, &c)
@@ -91,7 +91,7 @@ func TestTheImpostorHearsTheToken(t *testing.T) {
 // The first URL is the impostor's, the second the controller's.
 func TestTheNextControllerIsTried(t *testing.T) {
 	loopback.RequireRoot(t)
-	w := newWorld(t, loopback.Options{Settings: map[string]string{"agentDirectory": anyProgram(t)}})
+	w := newTarget(t, loopback.Options{Settings: map[string]string{"agentDirectory": anyProgram(t)}})
 	for _, v := range victims {
 		name := "impostor: first of two URLs (" + v.name + ")"
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 	l := labtest.Open(t)
 	inside := l.Command(t.Context(), "x").Args
 	inside = inside[:len(inside)-1]
-	w := newWorld(t, loopback.Options{Address: "10.10.0.1:8443", Wrap: inside, Settings: map[string]string{"agentDirectory": anyProgram(t)}})
+	w := newTarget(t, loopback.Options{Address: "10.10.0.1:8443", Wrap: inside, Settings: map[string]string{"agentDirectory": anyProgram(t)}})
 	for _, v := range victims {
 		name := "proxy of the environment (" + v.name + ")"
 		t.Run(name, func(t *testing.T) {

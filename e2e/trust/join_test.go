@@ -16,7 +16,7 @@ import (
 )
 
 func TestJoinTokens(t *testing.T) {
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	run(t, w, []trial{
 		{"join token: not the right one", "a wrong or malformed token, or one of another kind: 401 for all, with the same answer", wrongTokens},
 		{"join token: of another instance", "a valid token does not enroll the server of another instance, and does not show that it exists", tokenOfAnother},
@@ -30,7 +30,7 @@ func TestJoinTokens(t *testing.T) {
 func wrongTokens(a *attempt) {
 	id, secret, _ := strings.Cut(a.w.ours.token, ".")
 	otherID, otherSecret, _ := strings.Cut(a.w.other.token, ".")
-	operator := a.w.newToken(api.ScopeOperator).Secret
+	operator := a.w.Token("trust", api.ScopeOperator).Secret
 	m := a.w.boot(a.w.spare())
 	csr := testca.Request(m.key, nil)
 	answers := map[string]bool{}
@@ -124,7 +124,7 @@ func revokedServer(a *attempt) {
 	a.refused("the certificate from before", m.config(), http.StatusUnauthorized, http.StatusForbidden)
 }
 
-func (w *world) revoke(id string) {
+func (w *target) revoke(id string) {
 	w.t.Helper()
 	if _, err := client.Read[api.Node](w.API.RevokeNode(w.t.Context(), id)); err != nil {
 		w.t.Fatal(err)
@@ -148,7 +148,7 @@ func terminated(a *attempt) {
 
 func TestTokenGuesses(t *testing.T) {
 	metrics := loopback.FreeAddress(t)
-	w := newWorld(t, loopback.Options{Settings: map[string]string{"metricsListen": metrics}})
+	w := newTarget(t, loopback.Options{Settings: map[string]string{"metricsListen": metrics}})
 	run(t, w, []trial{{"join token: 1,000 guesses", "guesses from one address are limited, counted and logged; valid tokens from there are accepted, meanwhile and after",
 		func(a *attempt) { guesses(a, metrics) }}})
 }

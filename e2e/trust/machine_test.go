@@ -32,7 +32,7 @@ type caller struct {
 }
 
 // caller trusts the controller and shows no certificate; change alters that.
-func (w *world) caller(change ...func(*tls.Config)) *caller {
+func (w *target) caller(change ...func(*tls.Config)) *caller {
 	config := &tls.Config{RootCAs: w.roots, MinVersion: tls.VersionTLS12}
 	for _, c := range change {
 		c(config)
@@ -79,19 +79,19 @@ func bearer(token string) string { return "Authorization: Bearer " + token }
 // machine is a VM with a key of its own, and a certificate once it has enrolled.
 type machine struct {
 	*caller
-	w           *world
+	w           *target
 	id          string
 	key         crypto.Signer
 	certificate tls.Certificate
 }
 
 // boot is a machine that claims to be this server.
-func (w *world) boot(id string) *machine {
+func (w *target) boot(id string) *machine {
 	return &machine{caller: w.caller(), w: w, id: id, key: testca.NewKey()}
 }
 
 // enrolled is a machine that has enrolled as this server.
-func (w *world) enrolled(s stack, id string) *machine {
+func (w *target) enrolled(s stack, id string) *machine {
 	w.t.Helper()
 	m := w.boot(id)
 	if a := m.enroll(s.token, nil); a.status != http.StatusCreated {

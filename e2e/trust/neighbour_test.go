@@ -15,7 +15,7 @@ import (
 )
 
 func TestNeighbours(t *testing.T) {
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	run(t, w, []trial{
 		{"neighbour: configuration", "a node gets its own configuration, and with no request another's", othersConfiguration},
 		{"neighbour: status", "what a node reports changes no other node", othersStatus},
@@ -112,7 +112,7 @@ func othersFiles(a *attempt) {
 	const script = "#!/bin/sh\n" // what Put uploads
 	sum := sha256.Sum256([]byte(script))
 	digest := hex.EncodeToString(sum[:])
-	operator := a.w.newToken(api.ScopeOperator).Secret
+	operator := a.w.Token("trust", api.ScopeOperator).Secret
 	path := "/v1/vnf_instances/" + a.w.ours.instance + "/files/Scripts/install.sh"
 	if got := a.w.caller().call(http.MethodGet, path, "", bearer(operator)); got.body != script {
 		a.Fatalf("the file is not there: %d %s", got.status, got.body)

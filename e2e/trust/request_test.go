@@ -22,7 +22,7 @@ import (
 )
 
 func TestCertificateRequests(t *testing.T) {
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	run(t, w, []trial{
 		{"CSR: another identity, a CA, a server", "the certificate has the node's id and is for a client and one day, whatever the request asks for, at enrollment and at renewal", greedyRequests},
 		{"CSR: a node makes certificates itself", "a certificate that a node signs is refused", ownIssuer},

@@ -15,7 +15,7 @@ import (
 // A poll is held for longer than any of these cases may take, so its answer comes from the
 // event, not from the end of the hold.
 func TestRevocation(t *testing.T) {
-	w := newWorld(t, loopback.Options{Settings: map[string]string{"pollSeconds": "300"}})
+	w := newTarget(t, loopback.Options{Settings: map[string]string{"pollSeconds": "300"}})
 	run(t, w, []trial{
 		{"revoked: next request", "every request of a revoked node is refused, on its kept connection and on a new one", revokedNext},
 		{"revoked: held poll", "the held poll of a node that is revoked is answered at once, with a refusal", revokedPoll},

@@ -23,7 +23,7 @@ const connectedAgents = 50
 func TestRotation(t *testing.T) {
 	loopback.RequireRoot(t)
 	metrics := loopback.FreeAddress(t)
-	w := newWorld(t, loopback.Options{Settings: map[string]string{"metricsListen": metrics}})
+	w := newTarget(t, loopback.Options{Settings: map[string]string{"metricsListen": metrics}})
 	a := begin(t, w, "rotation: intermediate and server certificate, 50 agents",
 		"a restart replaces all certificates but the root: every agent connects with its first attempt after it, with its old identity, and none is refused")
 	s := w.newStack(connectedAgents)
@@ -105,7 +105,7 @@ func (a *attempt) presented() [][]byte {
 }
 
 // loseIntermediate takes the key of the intermediate and the serving certificate away.
-func (w *world) loseIntermediate() {
+func (w *target) loseIntermediate() {
 	w.t.Helper()
 	cert, _, _ := w.pki("intermediate-*.pem")
 	paths, _ := filepath.Glob(filepath.Join(w.Data(), "pki", "intermediate-*.pem"))

@@ -18,7 +18,7 @@ import (
 )
 
 func TestScopes(t *testing.T) {
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	run(t, w, []trial{
 		{"scopes: every operation with every credential", "each operation of openapi.yaml answers the credentials that the document names and refuses all others, on TLS and on the socket", matrix},
 		{"scopes: what is no operation", "paths and methods that the document does not have are 404 and 405 for every credential", nowhere},
@@ -97,7 +97,7 @@ type credential struct {
 
 func credentials(a *attempt) map[string]credential {
 	node := a.w.enrolled(a.w.ours, a.w.spare())
-	viewer, operator, revoked := a.w.newToken(api.ScopeViewer), a.w.newToken(api.ScopeOperator), a.w.newToken(api.ScopeOperator)
+	viewer, operator, revoked := a.w.Token("trust", api.ScopeViewer), a.w.Token("trust", api.ScopeOperator), a.w.Token("trust", api.ScopeOperator)
 	if err := client.Done(a.w.API.RevokeToken(a.Context(), revoked.Token.ID)); err != nil {
 		a.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func credentials(a *attempt) map[string]credential {
 	line := a.w.caller()
 	viewing := with(line, viewer.Secret, "viewer")
 	viewing.refusal = map[string]int{"operator": http.StatusForbidden}
-	tacker := with(line, a.w.newToken(api.ScopeTacker).Secret)
+	tacker := with(line, a.w.Token("trust", api.ScopeTacker).Secret)
 	tacker.calls = []string{"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getClusterAccess", "getTrust",
 		"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode"}
 	tacker.refusal = map[string]int{"viewer": http.StatusForbidden, "operator": http.StatusForbidden}
@@ -187,7 +187,7 @@ func nowhere(a *attempt) {
 }
 
 func revokedToken(a *attempt) {
-	token := a.w.newToken(api.ScopeOperator)
+	token := a.w.Token("trust", api.ScopeOperator)
 	line := a.w.caller()
 	a.allowed("before", line.call(http.MethodGet, "/v1/nodes", "", bearer(token.Secret)), http.StatusOK)
 	a.allowed("its own revocation", line.call(http.MethodDelete, "/v1/tokens/"+token.Token.ID, "", bearer(token.Secret)), http.StatusNoContent)

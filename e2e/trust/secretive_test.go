@@ -21,7 +21,7 @@ import (
 
 // secretive is a site whose every secret is known.
 type secretive struct {
-	*world
+	*target
 	lab       *lab.Lab
 	inside    []string        // puts a program into the lab's network
 	node      lab.Node        // the storage server
@@ -46,11 +46,11 @@ func newSecretive(t *testing.T) *secretive {
 	}
 	inside := l.Command(t.Context(), "x").Args
 	inside = inside[:len(inside)-1]
-	w := newWorld(t, loopback.Options{Address: "10.10.0.1:8443", Wrap: inside, Settings: map[string]string{
+	w := newTarget(t, loopback.Options{Address: "10.10.0.1:8443", Wrap: inside, Settings: map[string]string{
 		"log": "{level: debug}", "agentDirectory": loopback.Bin(t), "metricsListen": "10.10.0.1:9090"}})
 	w.dial = l.Dial
-	s := &secretive{world: w, lab: l, inside: inside, instance: uuid.NewString(), volume: uuid.NewString(), made: map[string]string{}}
-	s.operator, s.viewer = w.newToken(api.ScopeOperator).Secret, w.newToken(api.ScopeViewer).Secret
+	s := &secretive{target: w, lab: l, inside: inside, instance: uuid.NewString(), volume: uuid.NewString(), made: map[string]string{}}
+	s.operator, s.viewer = w.Token("trust", api.ScopeOperator).Secret, w.Token("trust", api.ScopeViewer).Secret
 	s.given = map[string]string{
 		"the master's password": "s3cr3t-master-7f2a", "the worker's password": "s3cr3t-worker-91bc", "the storage server's password": "s3cr3t-storage-4de0",
 		"the HTTP proxy's password": "s3cr3t-proxy-11aa", "the HTTPS proxy's password": "s3cr3t-proxy-22bb",

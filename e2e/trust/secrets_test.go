@@ -26,7 +26,7 @@ func TestSecrets(t *testing.T) {
 	s.join(t)
 	seen := argv()
 	s.collect(t)
-	run(t, s.world, []trial{
+	run(t, s.target, []trial{
 		{"secrets: argv", "no secret is in the argv of any process of the machine, sampled during the whole run", func(a *attempt) {
 			a.mustNotHold("an argv", strings.Join(seen.argvs, "\n"), s.given)
 			a.c.Figure("samples", "%d", seen.samples)

@@ -21,7 +21,7 @@ const nobody = 65534
 
 func TestSocket(t *testing.T) {
 	loopback.RequireRoot(t)
-	w := newWorld(t, loopback.Options{})
+	w := newTarget(t, loopback.Options{})
 	run(t, w, []trial{
 		{"socket: not root", "the socket's mode keeps other users out; if an operator opens it to them, the peer credentials of the kernel do", notRoot},
 		{"socket: a node's operations", "root on the socket is an operator, not a node", rootIsNoNode},
@@ -75,10 +75,10 @@ func rootIsNoNode(a *attempt) {
 }
 
 // onSocket speaks to a unix socket of the controller as this process's user.
-func (w *world) onSocket(path string) *caller { return w.onSocketAs(path, os.Geteuid()) }
+func (w *target) onSocket(path string) *caller { return w.onSocketAs(path, os.Geteuid()) }
 
 // onSocketAs does so as another user of the machine.
-func (w *world) onSocketAs(path string, uid int) *caller {
+func (w *target) onSocketAs(path string, uid int) *caller {
 	transport := &http.Transport{DisableKeepAlives: true}
 	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialAs(ctx, path, uid) }
 	return &caller{t: w.t, base: "http://controller", http: &http.Client{Transport: transport}}

@@ -56,7 +56,7 @@ func TestKilledDuringAnUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v; `make deps` installs it", err)
 	}
-	w := newWorld(t, len(kills))
+	w := newWorkerVNF(t, len(kills))
 	good := built(t)
 	killed := 0
 	const together = 7

@@ -53,10 +53,10 @@ func boot(t *testing.T, old []byte) *machine {
 	instance, server := uuid.NewString(), uuid.NewString()
 	topology := &api.Topology{StackStatus: "CREATE_COMPLETE", Servers: []api.Server{{ID: server, Name: "worker",
 		ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{"10.10.0.13"}}}}}}
-	params := json.RawMessage(`{"k8s_cluster_installation_param": {"script_path": "Scripts/install.sh",
-		"master_node": {"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
-		"worker_node": {"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"}}}`)
-	var err error
+	params, err := json.Marshal(loopback.ClusterParams(""))
+	if err != nil {
+		t.Fatal(err)
+	}
 	if m.api, err = m.API(); err != nil {
 		t.Fatal(err)
 	}

@@ -38,10 +38,7 @@ func TestWavesUnderSystemd(t *testing.T) {
 		return len(r.InFlight), nil
 	}
 	build.Put(t, filepath.Join(f.carried, "nodehitch-agent-amd64"), f.program)
-	userData, err := f.Hitchctl("render", "user-data", f.instance)
-	if err != nil {
-		t.Fatal(err)
-	}
+	userData := []byte(f.Must("render", "user-data", f.instance))
 	for i, server := range f.servers {
 		node, err := l.Nspawn(t.Context(), lab.Spec{Name: fmt.Sprintf("worker-%d", i), ServerID: server, UserData: userData, NFSClient: true})
 		if err != nil {

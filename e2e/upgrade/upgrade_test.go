@@ -18,7 +18,7 @@ import (
 func TestAGoodBuildReplacesTheAgent(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "a good build", "the agent replaces itself by the build that the controller wants, with one restart, the same identity and no second convergence that writes")
-	w := newWorld(t, 1)
+	w := newWorkerVNF(t, 1)
 	s := w.start(0, supervisor.Options{})
 	before := w.keep(0, s)
 	good := built(t)
@@ -57,7 +57,7 @@ func TestABuildThatDoesNotWorkIsTakenBack(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			r := results.Begin(t, suite, "a build that does not work: "+fault, "the previous build takes it back, refuses it from then on, and has its identity and journal as before")
-			w := newWorld(t, 1)
+			w := newWorkerVNF(t, 1)
 			s := w.start(0, supervisor.Options{Probation: 6 * time.Second, Starting: 10 * time.Second})
 			before := w.keep(0, s)
 			v := versionOf(t, built(t))
@@ -94,13 +94,13 @@ func TestABuildThatDoesNotWorkIsTakenBack(t *testing.T) {
 	}
 }
 
-func downloads(w *world) int { return w.Logged("operation=getAgent") }
+func downloads(w *workerVNF) int { return w.Logged("operation=getAgent") }
 
 // If the controller is away, nobody can tell whether the new build works. It is tried again.
 func TestAControllerThatIsAwayRefusesNoBuild(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "the controller is away during an upgrade", "a good build that finds no controller in its time is taken back, not refused, and tried again")
-	w := newWorld(t, 1)
+	w := newWorkerVNF(t, 1)
 	s := w.start(0, supervisor.Options{Probation: 6 * time.Second})
 	before := w.keep(0, s)
 	good := built(t)
@@ -128,7 +128,7 @@ func TestAControllerThatIsAwayRefusesNoBuild(t *testing.T) {
 // An operator may say in agent.yaml that the agent stays as it is.
 func TestAnAgentThatIsNotToUpgradeStays(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 1)
+	w := newWorkerVNF(t, 1)
 	config := w.AgentConfig(w.instance)
 	config.Upgrade = "none"
 	w.want(built(t))

@@ -83,7 +83,7 @@ func (f *fleet) through(c *results.Case) {
 
 // fleet is a controller and the agents of its nodes.
 type fleet struct {
-	*world
+	*workerVNF
 	most    int
 	agents  []agent
 	before  []kept
@@ -112,7 +112,7 @@ func newFleet(t *testing.T, agents, most int, o loopback.Options) *fleet {
 	o.Binary = controller
 	maps.Copy(o.Settings, map[string]string{"agentUpgrade": fmt.Sprintf("{maxUnavailable: %d}", most), "log": "{level: debug}",
 		"pollSeconds": "10", "convergeSeconds": "60"})
-	f := &fleet{most: most, world: worldOf(t, agents, o)}
+	f := &fleet{most: most, workerVNF: workerVNFOf(t, agents, o)}
 	f.old = agent
 	var err error
 	if f.program, err = os.ReadFile(agent); err != nil {

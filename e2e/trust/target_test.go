@@ -14,12 +14,11 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
-	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// world is a controller process with two VNF instances, each of a storage server
+// target is a controller process with two VNF instances, each of a storage server
 // with a volume and a worker.
-type world struct {
+type target struct {
 	*loopback.Controller
 	t     testing.TB
 	roots *x509.CertPool
@@ -40,16 +39,16 @@ type stack struct {
 // servers are all that the topology of the stack names.
 func (s stack) servers() []string { return append([]string{s.storage, s.worker}, s.spares...) }
 
-func newWorld(t testing.TB, o loopback.Options) *world {
+func newTarget(t testing.TB, o loopback.Options) *target {
 	t.Helper()
-	w := &world{Controller: loopback.Open(t, o), t: t, roots: x509.NewCertPool()}
+	w := &target{Controller: loopback.Open(t, o), t: t, roots: x509.NewCertPool()}
 	w.roots.AppendCertsFromPEM([]byte(w.Trust().RootCertificate))
 	w.ours, w.other = w.newStack(8), w.newStack(1)
 	return w
 }
 
 // newStack is an instance whose topology has this many workers to spare.
-func (w *world) newStack(spares int) stack {
+func (w *target) newStack(spares int) stack {
 	w.t.Helper()
 	s := stack{instance: uuid.NewString(), storage: uuid.NewString(), worker: uuid.NewString(), volume: uuid.NewString()}
 	for range spares {
@@ -61,16 +60,11 @@ func (w *world) newStack(spares int) stack {
 }
 
 func (s stack) topology() *api.Topology {
-	t := loopback.StorageTopology(s.storage, s.volume, 1<<30)
-	for _, id := range s.servers()[1:] {
-		t.Servers = append(t.Servers, api.Server{ID: id, Name: "worker-" + id[:8],
-			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{"10.10.0.6"}}}})
-	}
-	return t
+	return loopback.StorageTopology(s.storage, s.volume, 1<<30, s.servers()[1:]...)
 }
 
 // spare takes a server that has not enrolled.
-func (w *world) spare() string {
+func (w *target) spare() string {
 	w.t.Helper()
 	if len(w.ours.spares) == 0 {
 		w.t.Fatal("no server is left")
@@ -80,20 +74,10 @@ func (w *world) spare() string {
 	return id
 }
 
-// newToken makes an API token.
-func (w *world) newToken(scope api.Scope) api.NewToken {
-	w.t.Helper()
-	token, err := client.Read[api.NewToken](w.API.CreateToken(w.t.Context(), api.TokenRequest{Name: string(scope), Scope: scope}))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return *token
-}
-
 // attempt is one case under way.
 type attempt struct {
 	*testing.T
-	w *world
+	w *target
 	c *results.Case
 	// asked is how many requests had to be refused, searched how many texts were searched
 	// for secrets.
@@ -101,7 +85,7 @@ type attempt struct {
 }
 
 // begin begins a case, which says at its end how much it has tried.
-func begin(t *testing.T, w *world, name, shows string) *attempt {
+func begin(t *testing.T, w *target, name, shows string) *attempt {
 	t.Helper()
 	a := &attempt{T: t, w: w, c: results.Begin(t, "trust", name, shows)}
 	t.Cleanup(func() {
@@ -122,7 +106,7 @@ type trial struct {
 }
 
 // run runs the cases one after the other on the same controller.
-func run(t *testing.T, w *world, trials []trial) {
+func run(t *testing.T, w *target, trials []trial) {
 	t.Helper()
 	for _, one := range trials {
 		t.Run(one.name, func(t *testing.T) {

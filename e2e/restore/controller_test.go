@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,9 +26,9 @@ const (
 	size     = 1 << 30
 )
 
-// world is a controller with one instance: a storage server with its volume, and two
+// controller is a controller with one instance: a storage server with its volume, and two
 // workers.
-type world struct {
+type controller struct {
 	*loopback.Controller
 	t testing.TB
 	c *results.Case
@@ -37,31 +36,22 @@ type world struct {
 	asked int
 }
 
-func begin(t *testing.T, name, shows string) *world {
+func begin(t *testing.T, name, shows string) *controller {
 	t.Helper()
 	c := results.Begin(t, "restore", name, shows)
-	w := &world{Controller: loopback.Open(t, loopback.Options{}), t: t, c: c}
+	w := &controller{Controller: loopback.Open(t, loopback.Options{}), t: t, c: c}
 	t.Cleanup(func() {
 		if w.asked > 0 {
 			c.Figure("requests that had to be refused", "%d", w.asked)
 		}
 	})
-	w.Put(instance, stack())
+	w.Put(instance, loopback.StorageTopology(storage, volume, size, worker, spare))
 	return w
-}
-
-func stack() *api.Topology {
-	s := loopback.StorageTopology(storage, volume, size)
-	for i, id := range []string{worker, spare} {
-		s.Servers = append(s.Servers, api.Server{ID: id, Name: fmt.Sprintf("worker-%d", i+1),
-			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.10.0.%d", 10+i)}}}})
-	}
-	return s
 }
 
 // both runs the trial twice: with the replaced state lost, so that only the backup is
 // known; and with it there, so that it is carried over.
-func both(t *testing.T, name, shows string, trial func(w *world, lost bool)) {
+func both(t *testing.T, name, shows string, trial func(w *controller, lost bool)) {
 	t.Helper()
 	for end, lost := range map[string]bool{"store lost": true, "store replaced": false} {
 		t.Run(end, func(t *testing.T) {
@@ -71,31 +61,23 @@ func both(t *testing.T, name, shows string, trial func(w *world, lost bool)) {
 	}
 }
 
-func (w *world) must(err error) {
+func (w *controller) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// hitchctl runs hitchctl as root of the controller's machine.
-func (w *world) hitchctl(args ...string) string {
-	w.t.Helper()
-	out, err := w.Hitchctl(args...)
-	w.must(err)
-	return string(out)
-}
-
 // backup takes one as an operator does.
-func (w *world) backup() string {
+func (w *controller) backup() string {
 	w.t.Helper()
 	path := filepath.Join(w.t.(*testing.T).TempDir(), "nodehitch.tar")
-	w.hitchctl("backup", path)
+	w.Must("backup", path)
 	return path
 }
 
 // restored stops the controller, restores the backup and starts it again.
-func (w *world) restored(file string, lost bool) {
+func (w *controller) restored(file string, lost bool) {
 	w.t.Helper()
 	w.End(syscall.SIGTERM)
 	args := []string{"--replace", file}
@@ -112,7 +94,7 @@ func (w *world) restored(file string, lost bool) {
 }
 
 // restore is nodehitch-controller restore; out is all that it said.
-func (w *world) restore(args ...string) (out string, err error) {
+func (w *controller) restore(args ...string) (out string, err error) {
 	w.t.Helper()
 	cmd := exec.CommandContext(context.Background(), filepath.Join(loopback.Bin(w.t), "nodehitch-controller"),
 		append([]string{"restore", "--config", w.ConfigFile()}, args...)...)
@@ -122,13 +104,13 @@ func (w *world) restore(args ...string) (out string, err error) {
 	return b.String(), err
 }
 
-func (w *world) confirm() {
+func (w *controller) confirm() {
 	w.t.Helper()
-	w.hitchctl("confirm", instance, "--yes")
+	w.Must("confirm", instance, "--yes")
 }
 
 // refused counts a request that must be refused; the problem is one of these.
-func (w *world) refused(what string, err error, problems ...string) {
+func (w *controller) refused(what string, err error, problems ...string) {
 	w.t.Helper()
 	var p *api.Problem
 	if err != nil && !errors.As(err, &p) { // without an answer nothing was refused
@@ -142,7 +124,7 @@ func (w *world) refused(what string, err error, problems ...string) {
 }
 
 // letIn counts a request that had to be refused, and as unauthorised if it was not.
-func (w *world) letIn(what string, it bool) {
+func (w *controller) letIn(what string, it bool) {
 	w.t.Helper()
 	w.asked++
 	w.c.Unauthorised(0)
@@ -153,7 +135,7 @@ func (w *world) letIn(what string, it bool) {
 }
 
 // kept counts content that had to survive, as lost if it has changed.
-func (w *world) kept(what, got, want string) {
+func (w *controller) kept(what, got, want string) {
 	w.t.Helper()
 	w.c.Lost(0)
 	if got != want {
@@ -162,21 +144,21 @@ func (w *world) kept(what, got, want string) {
 	}
 }
 
-func (w *world) allowed(what string, err error) {
+func (w *controller) allowed(what string, err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Errorf("%s was refused: %v", what, err)
 	}
 }
 
-func (w *world) instance() api.Instance {
+func (w *controller) instance() api.Instance {
 	w.t.Helper()
 	i, err := client.Read[api.Instance](w.API.GetInstance(w.t.Context(), instance, nil))
 	w.must(err)
 	return *i
 }
 
-func (w *world) volume() api.Volume {
+func (w *controller) volume() api.Volume {
 	w.t.Helper()
 	v, err := client.Read[api.Volume](w.API.GetVolume(w.t.Context(), volume))
 	w.must(err)

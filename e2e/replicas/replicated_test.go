@@ -29,8 +29,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// world is all of it.
-type world struct {
+// installation is all of it.
+type installation struct {
 	t *testing.T
 	// standbys: a controller that is not the writer does not serve.
 	standbys bool
@@ -93,18 +93,18 @@ func longOnly(t *testing.T, about string) {
 
 // open starts etcd with so many members, or none for bbolt, controllers and agents, and waits
 // until the agents are connected. Flags are further ones of etcd.
-func open(t *testing.T, members, controllers int, flags ...string) *world {
+func open(t *testing.T, members, controllers int, flags ...string) *installation {
 	t.Helper()
-	return (&world{t: t}).open(members, controllers, flags)
+	return (&installation{t: t}).open(members, controllers, flags)
 }
 
 // openStandbys is open with controllers that serve only while they are the writer.
-func openStandbys(t *testing.T, members, controllers int) *world {
+func openStandbys(t *testing.T, members, controllers int) *installation {
 	t.Helper()
-	return (&world{t: t, standbys: true}).open(members, controllers, nil)
+	return (&installation{t: t, standbys: true}).open(members, controllers, nil)
 }
 
-func (w *world) open(members, controllers int, flags []string) *world {
+func (w *installation) open(members, controllers int, flags []string) *installation {
 	t := w.t
 	t.Helper()
 	n := newNetwork(t)
@@ -145,7 +145,7 @@ func (w *world) open(members, controllers int, flags []string) *world {
 	return w
 }
 
-func (w *world) openEtcd(n *network, dir string, members int, flags []string) {
+func (w *installation) openEtcd(n *network, dir string, members int, flags []string) {
 	w.t.Helper()
 	var places []etcdtest.Place
 	for i := range members {
@@ -158,7 +158,7 @@ func (w *world) openEtcd(n *network, dir string, members int, flags []string) {
 }
 
 // connect is a client of etcd that the test itself uses, to look and to break.
-func (w *world) connect(endpoints ...string) *clientv3.Client {
+func (w *installation) connect(endpoints ...string) *clientv3.Client {
 	w.t.Helper()
 	db, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop(), DialTimeout: 2 * time.Second,
 		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -169,7 +169,7 @@ func (w *world) connect(endpoints ...string) *clientv3.Client {
 	return db
 }
 
-func (w *world) must(err error) {
+func (w *installation) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
@@ -178,7 +178,7 @@ func (w *world) must(err error) {
 
 // firstStart gives all controllers the same seal key, as the operator does, starts one, makes a
 // token there, and then starts the others.
-func (w *world) firstStart() {
+func (w *installation) firstStart() {
 	w.t.Helper()
 	for _, c := range w.controllers {
 		w.must(os.WriteFile(filepath.Join(c.data(), "seal.key"), bytes.Repeat([]byte("k"), 32), 0o600))
@@ -203,7 +203,7 @@ func (w *world) firstStart() {
 }
 
 // everyoneServes waits until all controllers serve that ever do at the same time.
-func (w *world) everyoneServes() {
+func (w *installation) everyoneServes() {
 	w.t.Helper()
 	most := len(w.controllers)
 	if w.standbys {
@@ -239,7 +239,7 @@ func copyAll(from, to string) error {
 
 // startCrowd enrolls the agents, each third of them at a controller of its own, and waits until
 // all are connected.
-func (w *world) startCrowd() {
+func (w *installation) startCrowd() {
 	w.t.Helper()
 	if w.size == 0 {
 		w.size = agentsOf(w.t)
@@ -249,7 +249,7 @@ func (w *world) startCrowd() {
 	for from := 0; from < w.size; from += perInstance {
 		instance, n := id(0, from), min(perInstance, w.size-from)
 		w.must(c.until(func(api *client.Controller) error {
-			return client.Done(api.PutInstance(w.t.Context(), instance, nil, spec(w.t, cluster(""), loopback.Workers(id, from, n))))
+			return client.Done(api.PutInstance(w.t.Context(), instance, nil, spec(w.t, loopback.ClusterParams(""), loopback.Workers(id, from, n))))
 		}))
 		token := w.joinToken(c, instance)
 		for i := range n {
@@ -272,7 +272,7 @@ func (w *world) startCrowd() {
 
 // connectCrowd starts the agents, which begin with the first of their URLs and end with the test,
 // and waits until all are connected.
-func (w *world) connectCrowd(t *testing.T) {
+func (w *installation) connectCrowd(t *testing.T) {
 	w.t.Helper()
 	began := time.Now()
 	w.crowd = crowd.Start(t, w.order, w.agents.inside()...)
@@ -282,7 +282,7 @@ func (w *world) connectCrowd(t *testing.T) {
 }
 
 // await asks the crowd for its tally until it is as wanted.
-func (w *world) await(what string, limit time.Duration, ok func(now crowd.Tally) bool) {
+func (w *installation) await(what string, limit time.Duration, ok func(now crowd.Tally) bool) {
 	w.t.Helper()
 	deadline := time.After(limit)
 	tick := time.NewTicker(250 * time.Millisecond)
@@ -300,7 +300,7 @@ func (w *world) await(what string, limit time.Duration, ok func(now crowd.Tally)
 	}
 }
 
-func (w *world) tally() crowd.Tally {
+func (w *installation) tally() crowd.Tally {
 	w.t.Helper()
 	now, err := w.crowd.Tally()
 	w.must(err)
@@ -309,7 +309,7 @@ func (w *world) tally() crowd.Tally {
 	return now
 }
 
-func (w *world) joinToken(c *caller, instance string) (secret string) {
+func (w *installation) joinToken(c *caller, instance string) (secret string) {
 	w.t.Helper()
 	w.must(c.until(func(a *client.Controller) error {
 		token, err := client.Read[api.JoinToken](a.GetJoinToken(w.t.Context(), instance))
@@ -322,7 +322,7 @@ func (w *world) joinToken(c *caller, instance string) (secret string) {
 }
 
 // writer waits until there is one, and returns it.
-func (w *world) writer() *controller {
+func (w *installation) writer() *controller {
 	w.t.Helper()
 	if w.db == nil {
 		return w.controllers[0]
@@ -336,13 +336,13 @@ func (w *world) writer() *controller {
 }
 
 // door is a controller that is not the writer.
-func (w *world) door() *controller {
+func (w *installation) door() *controller {
 	w.t.Helper()
 	writer := w.writer()
 	return w.controllers[slices.IndexFunc(w.controllers, func(c *controller) bool { return c != writer })]
 }
 
-func (w *world) named(name string) *controller {
+func (w *installation) named(name string) *controller {
 	if i := slices.IndexFunc(w.controllers, func(c *controller) bool { return c.name == name }); i >= 0 {
 		return w.controllers[i]
 	}
@@ -350,13 +350,13 @@ func (w *world) named(name string) *controller {
 }
 
 // holder is what etcd says that the writer is; empty if it says nothing.
-func (w *world) holder() string {
+func (w *installation) holder() string {
 	name, _ := w.term()
 	return name
 }
 
 // term is the writer and the number of its term, as etcd says.
-func (w *world) term() (name string, number int64) {
+func (w *installation) term() (name string, number int64) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
 	defer cancel()
 	answer, err := w.db.Get(ctx, prefix+"/writer")
@@ -367,7 +367,7 @@ func (w *world) term() (name string, number int64) {
 }
 
 // leader is the number of etcd's leader among the members.
-func (w *world) leader() int {
+func (w *installation) leader() int {
 	w.t.Helper()
 	found := -1
 	loopback.Until(w.t, "etcd has a leader", func() bool {
@@ -385,7 +385,7 @@ func (w *world) leader() int {
 }
 
 // hostsBut are those of controllers and etcd but for some.
-func (w *world) hostsBut(but ...*host) (rest []*host) {
+func (w *installation) hostsBut(but ...*host) (rest []*host) {
 	all := append(slices.Clone(w.members), w.clients, w.agents)
 	for _, c := range w.controllers {
 		all = append(all, c.host)
@@ -394,7 +394,7 @@ func (w *world) hostsBut(but ...*host) (rest []*host) {
 }
 
 // answers are the names of the controllers that serve the API now.
-func (w *world) answers() (names []string) {
+func (w *installation) answers() (names []string) {
 	c := w.caller(1)
 	for i, one := range c.apis {
 		ctx, cancel := context.WithTimeout(w.t.Context(), 3*time.Second)
@@ -411,7 +411,7 @@ func (w *world) answers() (names []string) {
 func id(kind, n int) string { return fmt.Sprintf("4e711ca0-0000-4000-8%03d-%012d", kind, n) }
 
 // describe notes what the figures of a case depend on.
-func (w *world) describe(c *results.Case) {
+func (w *installation) describe(c *results.Case) {
 	store := "bbolt"
 	if w.etcd != nil {
 		store = fmt.Sprintf("etcd with %d members on one disk", len(w.etcd.Members))
@@ -424,13 +424,13 @@ func (w *world) describe(c *results.Case) {
 }
 
 // outage is how long a fault lasts that does not end by itself: longer than the writer's lease.
-func (w *world) outage() {
+func (w *installation) outage() {
 	w.t.Helper()
 	sleep(w.t.Context(), 20*time.Second)
 }
 
 // served wants a change to be acknowledged while the fault lasts.
-func (w *world) served() {
+func (w *installation) served() {
 	w.t.Helper()
 	if err := w.write(id(9, w.phases), "http://served"); err != nil {
 		w.t.Errorf("nobody acknowledges changes: %v", err)

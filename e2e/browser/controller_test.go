@@ -10,37 +10,28 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
-	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// world is a controller with a fleet.
-type world struct {
+// controller is a controller with a fleet.
+type controller struct {
 	*loopback.Controller
 	t         testing.TB
 	instances []string
 	machines  []*loopback.Machine
 }
 
-func newWorld(t testing.TB) *world {
+func newController(t testing.TB) *controller {
 	t.Helper()
-	return &world{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{
+	return &controller{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{
 		"metricsListen": loopback.FreeAddress(t), "log": "{level: debug}", "pollSeconds": "300", "convergeSeconds": "86400",
 	}})}
 }
 
-func (w *world) must(err error) {
+func (w *controller) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// token makes an API token.
-func (w *world) token(name string, scope api.Scope) *api.NewToken {
-	w.t.Helper()
-	token, err := client.Read[api.NewToken](w.API.CreateToken(w.t.Context(), api.TokenRequest{Name: name, Scope: scope}))
-	w.must(err)
-	return token
 }
 
 // id is the n-th UUID of a kind.
@@ -50,7 +41,7 @@ func id(kind, n int) string { return fmt.Sprintf("b0057000-0000-4000-8%03d-%012d
 const perInstance = 100
 
 // fleet makes so many workers and enrolls them; they report that they are what they should be.
-func (w *world) fleet(nodes int) {
+func (w *controller) fleet(nodes int) {
 	w.t.Helper()
 	var wait sync.WaitGroup
 	todo := make(chan func() error)
@@ -67,7 +58,7 @@ func (w *world) fleet(nodes int) {
 	for n := 0; n < nodes; n += perInstance {
 		instance := id(0, len(w.instances))
 		w.instances = append(w.instances, instance)
-		w.PutParams(instance, clusterParams, loopback.Workers(id, n, min(perInstance, nodes-n)))
+		w.PutParams(instance, loopback.ClusterParams(""), loopback.Workers(id, n, min(perInstance, nodes-n)))
 		token := w.JoinToken(instance)
 		for i := n; i < min(nodes, n+perInstance); i++ {
 			m := w.machine(i)
@@ -89,7 +80,7 @@ func (w *world) fleet(nodes int) {
 }
 
 // machine is the i-th server, which calls from an address of its own, as machines do.
-func (w *world) machine(i int) *loopback.Machine {
+func (w *controller) machine(i int) *loopback.Machine {
 	m := w.Machine(id(1, i))
 	dialer := &net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(i/250), byte(1+i%250))}}
 	m.Dial = dialer.DialContext
@@ -97,7 +88,7 @@ func (w *world) machine(i int) *loopback.Machine {
 }
 
 // report reports a converged machine with this kernel.
-func (w *world) report(m *loopback.Machine, kernel string) error {
+func (w *controller) report(m *loopback.Machine, kernel string) error {
 	config, err := m.Config(w.t.Context())
 	if err != nil {
 		return err
@@ -106,10 +97,3 @@ func (w *world) report(m *loopback.Machine, kernel string) error {
 	s.Facts = api.Facts{Hostname: m.ServerID, AgentVersion: "v0.1.0", Architecture: "amd64", KernelVersion: kernel, OSImage: "Debian GNU/Linux 12 (bookworm)"}
 	return m.Report(context.WithoutCancel(w.t.Context()), s)
 }
-
-// clusterParams are of a cluster without storage.
-var clusterParams = map[string]any{"k8s_cluster_installation_param": map[string]any{
-	"script_path": "Scripts/install.sh",
-	"master_node": map[string]any{"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
-	"worker_node": map[string]any{"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"},
-}}

@@ -25,10 +25,10 @@ import (
 
 const suite = "tacker"
 
-// world is a controller with a cloud, and a machine on which the integration is installed.
-type world struct {
+// tackerMachine is a controller with a cloud, and a machine on which the integration is installed.
+type tackerMachine struct {
 	*loopback.Controller
-	// t is the test that goes on now; the world lives as long as whole does.
+	// t is the test that goes on now; the machine lives as long as whole does.
 	t, whole *testing.T
 	cloud    *openstacktest.Cloud
 	// dir has what the machine of Tacker has: tacker.conf, the installed files, the packages,
@@ -38,15 +38,15 @@ type world struct {
 	mu          sync.Mutex // of the state
 }
 
-func newWorld(t *testing.T) *world {
+func newTackerMachine(t *testing.T) *tackerMachine {
 	t.Helper()
-	return openWorld(t, nil)
+	return openTackerMachine(t, nil)
 }
 
-// openWorld is newWorld with other settings of the controller.
-func openWorld(t *testing.T, settings map[string]string) *world {
+// openTackerMachine is newTackerMachine with other settings of the controller.
+func openTackerMachine(t *testing.T, settings map[string]string) *tackerMachine {
 	t.Helper()
-	w := &world{t: t, whole: t, cloud: openstacktest.Start(t), dir: t.TempDir()}
+	w := &tackerMachine{t: t, whole: t, cloud: openstacktest.Start(t), dir: t.TempDir()}
 	all := map[string]string{"openstack": fmt.Sprintf("{cloudsFile: %s, cloud: fake, timeoutSeconds: 5}", w.cloud.CloudsFile(t))}
 	maps.Copy(all, settings)
 	w.Controller = loopback.Open(t, loopback.Options{Settings: all})
@@ -68,10 +68,10 @@ func openWorld(t *testing.T, settings map[string]string) *world {
 	return w
 }
 
-func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+func (w *tackerMachine) path(name string) string { return filepath.Join(w.dir, name) }
 
 // configure writes tacker.conf, with other values or further lines.
-func (w *world) configure(other map[string]string) {
+func (w *tackerMachine) configure(other map[string]string) {
 	w.t.Helper()
 	values := map[string]string{"urls": w.URL, "root_certificate": w.path("root.pem"), "pin": w.Trust().Pin, "token_file": w.path("token"), "deadline": "120"}
 	for key, value := range other {
@@ -88,7 +88,7 @@ func (w *world) configure(other map[string]string) {
 }
 
 // python is a program of Python on Tacker's machine.
-func (w *world) python(argv ...string) *exec.Cmd {
+func (w *tackerMachine) python(argv ...string) *exec.Cmd {
 	standin, err := filepath.Abs("testdata/standin")
 	if err != nil {
 		w.t.Fatal(err)
@@ -250,7 +250,7 @@ type occurrence struct {
 }
 
 // occurrences changes Tacker's database.
-func (w *world) occurrences(change func([]occurrence) []occurrence) {
+func (w *tackerMachine) occurrences(change func([]occurrence) []occurrence) {
 	w.t.Helper()
 	w.database(func(d *database) { d.Occurrences = change(d.Occurrences) })
 }
@@ -271,7 +271,7 @@ type attribute struct {
 	Value string `json:"value"`
 }
 
-func (w *world) database(change func(*database)) {
+func (w *tackerMachine) database(change func(*database)) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()

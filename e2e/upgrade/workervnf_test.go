@@ -23,9 +23,9 @@ import (
 
 const suite = "upgrade"
 
-// world is a controller that wants the build in its agentDirectory, and an instance of
+// workerVNF is a controller that wants the build in its agentDirectory, and an instance of
 // workers.
-type world struct {
+type workerVNF struct {
 	*loopback.Controller
 	t        *testing.T
 	instance string
@@ -37,9 +37,9 @@ type world struct {
 	old string
 }
 
-func newWorld(t *testing.T, workers int) *world {
+func newWorkerVNF(t *testing.T, workers int) *workerVNF {
 	t.Helper()
-	w := worldOf(t, workers, loopback.Options{Settings: map[string]string{"log": "{level: debug}", "agentUpgrade": "{maxUnavailable: 100%}"}})
+	w := workerVNFOf(t, workers, loopback.Options{Settings: map[string]string{"log": "{level: debug}", "agentUpgrade": "{maxUnavailable: 100%}"}})
 	w.old = filepath.Join(t.TempDir(), "nodehitch-agent")
 	content := built(t)
 	v := versionOf(t, content)
@@ -47,24 +47,16 @@ func newWorld(t *testing.T, workers int) *world {
 	return w
 }
 
-func worldOf(t *testing.T, workers int, o loopback.Options) *world {
+func workerVNFOf(t *testing.T, workers int, o loopback.Options) *workerVNF {
 	t.Helper()
 	loopback.RequireRoot(t)
-	w := &world{t: t, instance: uuid.NewString(), carried: t.TempDir()}
+	w := &workerVNF{t: t, instance: uuid.NewString(), carried: t.TempDir()}
 	o.Settings["agentDirectory"] = w.carried
 	w.Controller = loopback.Open(t, o)
-	role := func(cp string) map[string]any { return map[string]any{"ssh_cp_name": cp, "nic_cp_name": cp} }
-	master := role("master_CP")
-	master["cluster_cp_name"] = "master_CP"
-	topology := &api.Topology{StackStatus: "CREATE_COMPLETE"}
-	for i := range workers {
+	for range workers {
 		w.servers = append(w.servers, uuid.NewString())
-		topology.Servers = append(topology.Servers, api.Server{ID: w.servers[i], Name: fmt.Sprintf("worker-%d", i),
-			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.10.1.%d", i+1)}}}})
 	}
-	w.PutParams(w.instance, map[string]any{"k8s_cluster_installation_param": map[string]any{
-		"script_path": "Scripts/install.sh", "master_node": master, "worker_node": role("worker_CP"),
-	}}, topology)
+	w.PutParams(w.instance, loopback.ClusterParams(""), loopback.Workers(func(_, i int) string { return w.servers[i] }, 0, workers))
 	return w
 }
 
@@ -97,7 +89,7 @@ func other(v string) string {
 }
 
 // want makes the controller want a build, of its own version; nil makes it want none.
-func (w *world) want(program []byte) {
+func (w *workerVNF) want(program []byte) {
 	w.t.Helper()
 	if program == nil {
 		if err := os.Remove(filepath.Join(w.carried, "nodehitch-agent-amd64")); err != nil {
@@ -124,7 +116,7 @@ func badBuild(t *testing.T, fault, version string) []byte {
 }
 
 // start starts the agent of a server, of the old build.
-func (w *world) start(i int, o supervisor.Options) *supervisor.Supervisor {
+func (w *workerVNF) start(i int, o supervisor.Options) *supervisor.Supervisor {
 	w.t.Helper()
 	o.Agent = loopback.AgentOptions{Binary: w.old, ServerID: w.servers[i], Config: w.AgentConfig(w.instance)}
 	o.Restart = 100 * time.Millisecond
@@ -133,7 +125,7 @@ func (w *world) start(i int, o supervisor.Options) *supervisor.Supervisor {
 }
 
 // upgrade is what the node has reported of its upgrade.
-func (w *world) upgrade(i int) api.AgentUpgrade {
+func (w *workerVNF) upgrade(i int) api.AgentUpgrade {
 	n := w.Node(w.servers[i])
 	if n.Status == nil || n.Status.AgentUpgrade == nil {
 		return api.AgentUpgrade{}
@@ -142,7 +134,7 @@ func (w *world) upgrade(i int) api.AgentUpgrade {
 }
 
 // runs waits until the node is Ready by an agent of the version, with the reason.
-func (w *world) runs(i int, version, reason string) api.AgentUpgrade {
+func (w *workerVNF) runs(i int, version, reason string) api.AgentUpgrade {
 	w.t.Helper()
 	loopback.Until(w.t, fmt.Sprintf("node %d is Ready by %s, %s", i, version, reason), func() bool {
 		n := w.Node(w.servers[i])
@@ -190,14 +182,14 @@ const journalRecord = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f.json"
 
 // keep waits until the agent has enrolled, gives it a journal, and reads all that must not
 // change.
-func (w *world) keep(i int, s *supervisor.Supervisor) kept {
+func (w *workerVNF) keep(i int, s *supervisor.Supervisor) kept {
 	w.t.Helper()
 	w.runs(i, other(versionOf(w.t, built(w.t))), api.UpgradeUpToDate)
 	return w.withJournal(i, process{s})
 }
 
 // withJournal gives an agent a journal and reads all that must not change.
-func (w *world) withJournal(i int, a agent) kept {
+func (w *workerVNF) withJournal(i int, a agent) kept {
 	w.t.Helper()
 	record, err := json.Marshal(map[string]any{"volumeId": strings.TrimSuffix(journalRecord, ".json"), "phase": "reported", "permit": "p", "nodeId": w.servers[i],
 		"device": "/dev/vdb", "sizeBytes": 1 << 30, "filesystemUuid": uuid.NewString(), "changedAt": time.Now()})
@@ -210,7 +202,7 @@ func (w *world) withJournal(i int, a agent) kept {
 	return w.read(a)
 }
 
-func (w *world) read(a agent) kept {
+func (w *workerVNF) read(a agent) kept {
 	w.t.Helper()
 	k := kept{}
 	for _, name := range keptFiles {
@@ -224,7 +216,7 @@ func (w *world) read(a agent) kept {
 }
 
 // unchanged fails the test if anything of it has changed, and if a record or a copy is left.
-func (w *world) unchanged(s *supervisor.Supervisor, before kept, left ...string) {
+func (w *workerVNF) unchanged(s *supervisor.Supervisor, before kept, left ...string) {
 	w.t.Helper()
 	for name, content := range w.read(process{s}) {
 		if content != before[name] {
