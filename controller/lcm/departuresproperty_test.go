@@ -66,7 +66,7 @@ func (h *history) leaveAny(t *rapid.T) {
 	r.DeadlineSeconds = rapid.SampledFrom([]int{60, 3600}).Draw(t, "deadline")
 	r.IdempotencyKey = rapid.SampledFrom([]string{"", "", "e"}).Draw(t, "key")
 	h.posted(t, r)
-	if rapid.Bool().Draw(t, "and converges") {
+	for range rapid.IntRange(0, 3).Draw(t, "how often it converges") {
 		h.convergeAny(t)
 	}
 }

@@ -139,7 +139,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
 		if h.members {
-			events["cluster"], events["leave"], events["leave again"], events["get stuck"] = h.clusterAny, h.leaveAny, h.leaveAny, h.stickAny
+			events["cluster"], events["cluster again"], events["leave"], events["leave again"], events["get stuck"] = h.clusterAny, h.clusterAny, h.leaveAny, h.leaveAny, h.stickAny
 		}
 		events["tell of the cluster"], events["masters come"], events["masters come again"], events[""] = h.tellOfTheCluster, h.mastersCome, h.mastersCome, h.after
 		rt.Repeat(events)

@@ -29,6 +29,9 @@ func (o *Output) addPersistentVolumes(in Input, master *Node) {
 		o.StorageAddresses = storageAddresses(in, storage)
 	}
 	if master == nil {
+		if i := slices.IndexFunc(o.Nodes, func(n Node) bool { return n.Role == api.RoleMaster }); i >= 0 {
+			o.Nodes[i].withhold(api.SectionPersistentVolumes, api.ReasonNotJoined, "no master that stays is a member of the cluster")
+		}
 		return
 	}
 	if storage == nil {

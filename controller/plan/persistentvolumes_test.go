@@ -347,6 +347,9 @@ func TestWithoutTheirServerOrAMaster(t *testing.T) {
 		wantNoVolumes(t, Make(in), masterID, api.ReasonTopologyIncomplete, "no storage server")
 	}
 	in = volumesInput()
+	in.CarriedOver.Members, in.Leaving = []string{masterID}, []string{masterID}
+	wantNoVolumes(t, Make(in), masterID, api.ReasonNotJoined, "no master that stays")
+	in = volumesInput()
 	in.Topology.Servers = in.Topology.Servers[:1]
 	in.CarriedOver.Owner = masterID
 	out := Make(in)

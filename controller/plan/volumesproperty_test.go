@@ -109,7 +109,7 @@ func TestVolumesAreWholeAndServedOrWithheld(t *testing.T) {
 		s, owner := section(t, out)
 		storage, wanted := nodeOf(out, api.RoleStorage), len(in.Params.Cluster.PersistentVolumes) > 0 || in.CarriedOver.Registered
 		withheld := slices.ContainsFunc(out.Nodes, func(n Node) bool { return n.withholds(api.SectionPersistentVolumes) })
-		if want := wanted && out.CarriedOver.Owner != ""; want != (withheld != (s != nil)) {
+		if want := wanted && nodeOf(out, api.RoleMaster) != nil; want != (withheld != (s != nil)) {
 			t.Fatalf("wanted %v: section %+v, withheld %v", want, s, withheld)
 		}
 		if s == nil {
