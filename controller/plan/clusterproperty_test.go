@@ -28,9 +28,10 @@ func drawMembers(t *rapid.T, in *Input) {
 	}
 }
 
-// began reports whether the cluster came to be between two plans.
-func began(before, after Output) bool {
-	return len(before.CarriedOver.Members) == 0 && len(after.CarriedOver.Members) > 0
+// beganOrEnded reports whether the cluster came to be between two plans, or is no more: its only
+// member has enrolled anew and says that it has joined nothing.
+func beganOrEnded(before, after Output) bool {
+	return (len(before.CarriedOver.Members) == 0) != (len(after.CarriedOver.Members) == 0)
 }
 
 // One master at most is told to make the cluster, and only while no master is a member. One
