@@ -50,7 +50,7 @@ test-unit:
 .PHONY: test-ci
 test-ci: deps build etcd ## The rest that takes minutes: the packages with the race detector, all black-box suites
 	$(MAKE) --no-print-directory -j2 images compile-test-ci
-	$(MAKE) --no-print-directory -j2 --output-sync test-e2e test-race
+	$(MAKE) --no-print-directory test-e2e test-race
 	go run ./e2e/breaks/cmd/break -sample 12
 
 # Everything but the links, which no cache keeps.
@@ -64,7 +64,7 @@ compile-test-ci:
 # Vet is part of lint. `make e2e` makes all checks of the property tests.
 .PHONY: test-race
 test-race:
-	nice go test -race -short -vet=off -timeout 20m $(UNIT)
+	go test -race -short -vet=off -timeout 10m $(UNIT)
 
 # Black-box suites, then the table of their cases: the folder of their records, how many
 # suites at a time, how long each may take, and which. Most of a suite is waiting.
