@@ -39,12 +39,12 @@ test: deps-test build-lab ## In minutes: the packages, the recorded histories, t
 	$(MAKE) --no-print-directory -j2 --output-sync test-brief test-unit
 
 # With -short, property tests make fewer checks; the recorded histories need their whole
-# length.
+# length. Most of a package's time is waiting too, for disks and clocks.
 .PHONY: test-brief test-unit
 test-brief:
 	$(call black-box,test,2,10m,$(BRIEF))
 test-unit:
-	nice go test -short -vet=off -timeout 10m $(UNIT)
+	nice go test -short -vet=off -p 6 -timeout 10m $(UNIT)
 	nice go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
 
 .PHONY: test-ci
