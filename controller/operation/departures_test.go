@@ -37,7 +37,7 @@ func TestMembersLeaveBeforeTheirStartIsOver(t *testing.T) {
 			}
 			w.WantAskedToLeave(c.owner, c.leave...)
 			wantNotListed(w, c.owner, c.leave)
-			w.Converge(c.owner) // it is Ready, and has not said that they have left
+			w.Converge(c.owner) // the owner is Ready, and has not reported the departures
 			w.WantState(start, api.Processing)
 			w.ReportCondition(c.owner, api.ConditionClusterMembersLeft, api.ConditionFalse, api.ReasonEvictionBlocked, "Pod shop/web-0")
 			if op := w.WantState(start, api.Processing); !slices.Equal(reconcile.TargetIDs(op.Targets), []string{c.owner}) ||

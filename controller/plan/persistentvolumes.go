@@ -28,7 +28,7 @@ func (o *Output) addPersistentVolumes(in Input, master *Node) {
 	if storage != nil {
 		o.StorageAddresses = storageAddresses(in, storage)
 	}
-	if master == nil {
+	if master == nil { // nobody speaks for the cluster: its first master says why, if it has one
 		if i := slices.IndexFunc(o.Nodes, func(n Node) bool { return n.Role == api.RoleMaster }); i >= 0 {
 			o.Nodes[i].withhold(api.SectionPersistentVolumes, api.ReasonNotJoined, "no master that stays is a member of the cluster")
 		}

@@ -33,13 +33,20 @@ func TestVolumesAreRegisteredOnceTheyAreServed(t *testing.T) {
 	}
 }
 
-func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
-	w := lcmtest.Registered(t)
-	second := lcmtest.UUID(2, 2)
+// registeredWithASecondMaster is the world after the cluster has grown by a master, whose id it
+// returns.
+func registeredWithASecondMaster(t *testing.T) (w *lcmtest.World, second string) {
+	t.Helper()
+	w, second = lcmtest.Registered(t), lcmtest.UUID(2, 2)
 	grown := lcmtest.FullTopology()
 	grown.Servers = append(grown.Servers, lcmtest.Server(second, "master"))
 	w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
 	w.Converge(second)
+	return w, second
+}
+
+func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
+	w, second := registeredWithASecondMaster(t)
 	if w.Section(second) != nil {
 		t.Fatal("two masters register the PersistentVolumes")
 	}
@@ -58,12 +65,7 @@ func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
 }
 
 func TestAWithdrawalWhoseMasterIsLostGoesToAnother(t *testing.T) {
-	w := lcmtest.Registered(t)
-	second := lcmtest.UUID(2, 2)
-	grown := lcmtest.FullTopology()
-	grown.Servers = append(grown.Servers, lcmtest.Server(second, "master"))
-	w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
-	w.Converge(second)
+	w, second := registeredWithASecondMaster(t)
 	start := w.Post(lcmtest.Heal(api.PhaseStart, nil, lcmtest.StorageServer))
 	for range 4 {
 		w.Clock.Advance(30 * time.Second)
@@ -81,12 +83,7 @@ func TestAWithdrawalWhoseMasterIsLostGoesToAnother(t *testing.T) {
 
 // A master that leaves keeps its identity until the END, and keeps its last document.
 func TestAMasterThatLeavesRegistersNothingAnyMore(t *testing.T) {
-	w := lcmtest.Registered(t)
-	second := lcmtest.UUID(2, 2)
-	grown := lcmtest.FullTopology()
-	grown.Servers = append(grown.Servers, lcmtest.Server(second, "master"))
-	w.Post(lcmtest.Scale(api.ScaleOut, api.PhaseEnd, grown))
-	w.Converge(second)
+	w, second := registeredWithASecondMaster(t)
 	w.Put(lcmtest.WithVolumes(lcmtest.TopologyOf(lcmtest.Server(lcmtest.StorageServer, "storage"), lcmtest.Server(second, "master"), lcmtest.Server(lcmtest.WorkerServer, "worker"))))
 	if n := w.Node(lcmtest.MasterServer); n.State != api.NodeEnrolled {
 		t.Fatalf("%+v, want it to be let in still", n)

@@ -76,9 +76,9 @@ const MaxControllerURLs = 8
 // LongestRetry is how long an agent waits at most before it tries again what failed.
 const LongestRetry = time.Minute
 
-// LongestMessage is how many characters the message of a condition has at most, MostAdoptable how
-// many volumes it names as adoptable, and LongestCACertificate is the longest text of a cluster's certificate
-// authority, in the specification of the API.
+// Limits of the specification of the API: LongestMessage is how many characters the message of a
+// condition has at most, MostAdoptable how many volumes a condition names as adoptable, and
+// LongestCACertificate how many characters the certificate authority of a cluster has.
 const (
 	LongestMessage       = 4096
 	MostAdoptable        = 16

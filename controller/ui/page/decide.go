@@ -117,8 +117,7 @@ func volumeCommands(v api.Volume, nodes []api.Node) (list []command) {
 }
 
 // adoptable is the UUID of the filesystem on a volume that can be kept: what its node has found
-// there; else the one that a format that is not known to
-// have ended has made. "" for none.
+// there; else the one that a format has made that is not known to have ended. "" for none.
 func adoptable(v api.Volume, nodes []api.Node) string {
 	for _, n := range nodes {
 		if n.ID != v.NodeID {
