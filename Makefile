@@ -44,14 +44,14 @@ test: deps-test build-lab ## In minutes: the packages, the recorded histories, t
 test-brief:
 	$(call black-box,test,2,10m,$(BRIEF))
 test-unit:
-	nice go test -short -vet=off -p 6 -timeout 10m $(UNIT)
+	nice go test -short -vet=off -p 6 -parallel 4 -timeout 10m $(UNIT)
 	nice go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
 
 .PHONY: test-ci
 test-ci: deps build etcd ## The rest that takes minutes: the packages with the race detector, all black-box suites
 	$(MAKE) --no-print-directory -j2 images compile-test-ci
-	$(MAKE) --no-print-directory test-e2e test-race
-	go run ./e2e/breaks/cmd/break -sample 12
+	$(MAKE) --no-print-directory -j2 test-e2e test-race
+	go run ./e2e/breaks/cmd/break -sample 8
 
 # Everything but the links, which no cache keeps.
 .PHONY: compile-test compile-test-ci
@@ -64,7 +64,7 @@ compile-test-ci:
 # Vet is part of lint. `make e2e` makes all checks of the property tests.
 .PHONY: test-race
 test-race:
-	go test -race -short -vet=off -timeout 10m $(UNIT)
+	nice -n 19 go test -race -short -vet=off -p 4 -timeout 20m $(UNIT)
 
 # Black-box suites, then the table of their cases: the folder of their records, how many
 # suites at a time, how long each may take, and which. Most of a suite is waiting.
@@ -150,8 +150,9 @@ kube: ## Build etcd and Kubernetes' API server for tests into the cache, once (m
 etcd: ## Build etcd for tests into the cache, once (a minute)
 	go run ./e2e/kube/cmd/kube-build -etcd
 
+# The installed one is not built.
 .PHONY: containerd
-containerd: ## Build containerds of several versions for tests into the cache, once (minutes)
+containerd: deps ## Build containerds of several versions for tests into the cache, once (minutes)
 	go run ./e2e/containerd/cmd/containerd-build
 
 .PHONY: openstack

@@ -41,6 +41,7 @@ func (r *replicas) begin(id string, files []*os.File, environ ...string) *proces
 }
 
 func TestAStandbyBecomesTheWriter(t *testing.T) {
+	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	first := r.begin("c1", nil)
 	first.told("READY=1")
@@ -49,14 +50,7 @@ func TestAStandbyBecomesTheWriter(t *testing.T) {
 		t.Fatalf("%d %s", status, body)
 	}
 
-	free, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := loopback.FreeAddress(t)
 	second := r.begin("c2", nil, "NODEHITCH_CONTROLLER_LISTEN="+address)
 	second.told("READY=1")
 	second.told("STATUS=Standby; the writer is \"c1\"")
@@ -106,6 +100,7 @@ func (r *replicas) doors() func(id string) *process {
 // The writer is killed: hitchctl goes on to the door, waits there for it to become the writer,
 // and the change is made once.
 func TestHitchctlWaitsForATakeover(t *testing.T) {
+	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	begin := r.doors()
 	first := begin("c1")
@@ -155,6 +150,7 @@ func TestHitchctlWaitsForATakeover(t *testing.T) {
 
 // Each of two controllers that know each other serves, and only one of them is the writer.
 func TestADoorHandsRequestsToTheWriter(t *testing.T) {
+	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	begin := r.doors()
 	first := begin("c1")
@@ -199,6 +195,7 @@ func TestADoorHandsRequestsToTheWriter(t *testing.T) {
 
 // etcd that is gone ends the term, and so the process.
 func TestAWriterWhoseTermIsOverEnds(t *testing.T) {
+	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	p := r.begin("c1", nil)
 	p.says("listen=")
@@ -209,6 +206,7 @@ func TestAWriterWhoseTermIsOverEnds(t *testing.T) {
 }
 
 func TestWhatAReplicaRefuses(t *testing.T) {
+	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	running := r.begin("c1", nil)
 	running.says("listen=")

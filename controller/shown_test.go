@@ -58,6 +58,7 @@ func gauge(text, name string) string {
 // Who asks any of them sees all that are alive, who writes, in which term, and how far the doors
 // follow. One that was killed is gone once its lease has ended.
 func TestReplicasAreShown(t *testing.T) {
+	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	begin := doors(t, r)
 	first := begin("c1")
@@ -116,6 +117,7 @@ func TestReplicasAreShown(t *testing.T) {
 
 // A controller that serves while it is the writer only is a replica too, and holds nothing before.
 func TestAStandbyIsShown(t *testing.T) {
+	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	first := r.begin("c1", nil)
 	first.says("listen=")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestFirstBoot(t *testing.T) {
+	t.Parallel()
 	c := newController(t)
 	c.give(1, 1, "")
 	asked := 0                       // of the handler, under its lock
@@ -126,6 +127,7 @@ func TestDroppedConnections(t *testing.T) {
 }
 
 func TestRefusedIdentityRemovesNothing(t *testing.T) {
+	t.Parallel()
 	c := newController(t)
 	c.give(1, 1, "")
 	n := newNode(t, c)

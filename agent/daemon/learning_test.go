@@ -61,6 +61,7 @@ func (n *node) logged(part string) bool {
 }
 
 func TestAControllerThatMovesIsFoundAgain(t *testing.T) {
+	t.Parallel()
 	c := newController(t)
 	c.give(1, 1, "")
 	moved := c.also(c.root, nil)
@@ -122,6 +123,7 @@ func TestAddressesAreTriedInTheOrderInWhichTheyAreOffered(t *testing.T) {
 }
 
 func TestAnAddressThatIsNoLongerOfferedIsForgotten(t *testing.T) {
+	t.Parallel()
 	c := newController(t)
 	c.give(1, 1, "")
 	before, moved := c.also(c.root, nil), c.also(c.root, nil)
@@ -174,6 +176,7 @@ func TestALearnedAddressThatIsGoneIsDoneWithout(t *testing.T) {
 }
 
 func TestAToldAddressThatIsNotTheControllerIsNotUsed(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		says  string
 		other func(c *controller) *httptest.Server

@@ -169,7 +169,14 @@ func TestACallerHasFewListsInMemory(t *testing.T) {
 	}
 	var unread []net.Conn
 	for range 8 {
-		unread = append(unread, w.begin(list+"\r\n"))
+		conn := w.begin(list + "\r\n")
+		var status [len("HTTP/1.1 200")]byte
+		_, err := io.ReadFull(conn, status[:]) // the rest does not fit into the socket
+		w.must(err)
+		if got := string(status[:]); got != "HTTP/1.1 200" {
+			t.Fatalf("one of eight lists is answered %s", got)
+		}
+		unread = append(unread, conn)
 	}
 	answer := func() int {
 		t.Helper()
@@ -178,7 +185,9 @@ func TestACallerHasFewListsInMemory(t *testing.T) {
 		defer response.Body.Close()
 		return response.StatusCode
 	}
-	eventually(t, "the caller has its lists", func() bool { return answer() == http.StatusTooManyRequests })
+	if got := answer(); got != http.StatusTooManyRequests {
+		t.Errorf("the ninth list is answered %d", got)
+	}
 	w.ok(w.as(w.viewer, "GET", "/v1/nodes", ""), http.StatusOK, nil)
 	unread[0].Close()
 	eventually(t, "the end of one makes place for another", func() bool { return answer() == http.StatusOK })

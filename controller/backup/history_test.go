@@ -35,6 +35,7 @@ type granted struct{ server, id string }
 // who was revoked by hand since, no certificate but the newest of each server, and no
 // permit of before.
 func TestNothingThatWasRevokedIsBroughtBack(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)
 		w.expect(servers...)

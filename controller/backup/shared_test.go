@@ -160,6 +160,7 @@ func pairsIn(t *testing.T, s *store.Store) (n int) {
 // Wherever it is killed, at most one of the two states is accepted, and the next migration ends
 // with all records in etcd.
 func TestAMigrationIsKilledAtEachCommit(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	want := s.lines(s.Store)
 	path := s.Store.Path()
@@ -253,6 +254,7 @@ func (s *site) format1() string {
 
 // A backup of either format is the same state in either engine.
 func TestABackupOfEitherFormatInEitherEngine(t *testing.T) {
+	t.Parallel()
 	for name, file := range map[string]func(*site) string{
 		"format 1": (*site).format1,
 		"format 2": func(s *site) string { return s.take() },
@@ -316,6 +318,7 @@ func (s *site) revoked(id string) bool {
 // What the replaced state knew better is carried over, also if the restore was killed when it
 // had written over half of it.
 func TestARestoreIntoEtcdIsKilledAtEachCommit(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	made, err := s.Tokens.Create(t.Context(), api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
 	s.must(err)
@@ -385,6 +388,7 @@ func TestARestoreIntoEtcdIsKilledAtEachCommit(t *testing.T) {
 
 // If the directory that a cut off restore has left is gone, the operator is told.
 func TestWhatARestoreHasKeptIsGone(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	file := s.take()
 	s.must(s.Store.Close())
@@ -417,6 +421,7 @@ func TestARestoreIntoEtcdBesideAStore(t *testing.T) {
 }
 
 func TestEtcdWasRestored(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.must(s.Enrollment.Reenroll(t.Context(), servers[0]))
 	s.must(s.Store.Close())
@@ -485,6 +490,7 @@ func TestEtcdWasRestored(t *testing.T) {
 
 // Nothing is written from a backup that is not the controller's, or was changed.
 func TestABackupThatIsNotWhole(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	file := s.take()
 	s.lost()
@@ -516,6 +522,7 @@ func TestABackupThatIsNotWhole(t *testing.T) {
 
 // What could not be read the first time is said the second time, too.
 func TestAnUnreadableStateAndARestoreThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	file := s.take()
 	s.must(s.Store.Close())

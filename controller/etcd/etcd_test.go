@@ -64,6 +64,7 @@ func changing(term *etcd.Term, changes, bytes int) map[string][]byte {
 
 // What etcd takes is found out without a change of etcd, and is what it takes.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		flags                    []string
 		changes, lowest, highest int
@@ -178,6 +179,7 @@ func TestATermThatIsClosed(t *testing.T) {
 
 // Waiting does not mend a wrong password.
 func TestEtcdRefusesTheController(t *testing.T) {
+	t.Parallel()
 	endpoints := etcdtest.Open(t, 1).Endpoints()
 	root := raw(t, endpoints)
 	for _, do := range []func() error{

@@ -44,6 +44,7 @@ func idsOf(live []etcd.Replica) string {
 }
 
 func TestReplicasKnowWhoIsThere(t *testing.T) {
+	t.Parallel()
 	endpoints := etcdtest.Open(t, 1).Endpoints()
 	as := func(id string) *etcd.Client { return connect(t, endpoints, func(o *etcd.Options) { o.Name = id }) }
 	a, b := as("a"), as("b")
@@ -71,6 +72,7 @@ func TestReplicasKnowWhoIsThere(t *testing.T) {
 // The process of the id is alive: the second one says so and ends. When the first one was
 // killed, the second one takes its place.
 func TestTwoProcessesWithOneID(t *testing.T) {
+	t.Parallel()
 	endpoints := etcdtest.Open(t, 1).Endpoints()
 	short := func(o *etcd.Options) { o.TTL = 2 * time.Second }
 	_, ended, _ := join(t, connect(t, endpoints, short), replicaOf("a"))
@@ -101,6 +103,7 @@ func TestTwoProcessesWithOneID(t *testing.T) {
 // A replica that was killed is gone once its lease has ended, and nobody takes what was known for
 // what is, if etcd does not say so any more.
 func TestWhoIsKnownToBeAlive(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	short := func(o *etcd.Options) { o.TTL = 2 * time.Second }
 	m, _, _ := join(t, connect(t, cluster.Endpoints(), short), replicaOf("a"))
@@ -135,6 +138,7 @@ func (l lines) Write(p []byte) (int, error) {
 // A key that is no replica's makes the list of live replicas unreadable. The error and the log
 // name the key.
 func TestAKeyThatNoReplicaHasWritten(t *testing.T) {
+	t.Parallel()
 	endpoints := etcdtest.Open(t, 1).Endpoints()
 	logged := make(lines, 100)
 	m, _, stop := join(t, connect(t, endpoints, func(o *etcd.Options) {

@@ -180,6 +180,7 @@ func (w *world) accepts(chain []*x509.Certificate, at time.Time) bool {
 }
 
 func TestTwoFirstStartsMakeOneAuthority(t *testing.T) {
+	t.Parallel()
 	states(t, func(t *testing.T, s state) {
 		a, b := newReplica(t, "a.example"), newReplica(t, "b.example")
 		at := s.open()
@@ -385,6 +386,7 @@ type killing struct {
 
 // A writer that is killed anywhere leaves what the next one goes on with.
 func TestKilledBetweenSteps(t *testing.T) {
+	t.Parallel()
 	const half = intermediateLife/2 + day
 	cases := map[string]killing{
 		"the first start":          {nil, 0, 4, []bool{true, true}},
@@ -561,6 +563,7 @@ func encodings(plain []byte) map[string][]byte {
 }
 
 func TestAReaderMakesNothing(t *testing.T) {
+	t.Parallel()
 	states(t, func(t *testing.T, s state) {
 		at, door, writer := s.open(), newReplica(t, "door.example"), newReplica(t, "writer.example")
 		o := door.options(at)
@@ -608,6 +611,7 @@ func TestAReaderMakesNothing(t *testing.T) {
 }
 
 func TestAReaderFollowsARotation(t *testing.T) {
+	t.Parallel()
 	states(t, func(t *testing.T, s state) {
 		at, door, writer := s.open(), newReplica(t, "door.example"), newReplica(t, "writer.example")
 		main := writer.load(t, at)
@@ -643,6 +647,7 @@ func TestAReaderFollowsARotation(t *testing.T) {
 }
 
 func TestAnAuthorityMovesIntoAStoreAndBack(t *testing.T) {
+	t.Parallel()
 	states(t, func(t *testing.T, s state) {
 		alone := newWorld(t)
 		alone.pass(intermediateLife/2 + day)
@@ -697,6 +702,7 @@ func TestAnAuthorityMovesIntoAStoreAndBack(t *testing.T) {
 }
 
 func TestAMoveIsKilled(t *testing.T) {
+	t.Parallel()
 	source := newWorld(t)
 	source.pass(intermediateLife/2 + day)
 	want := kept(t, directory(source.dir))
@@ -732,6 +738,7 @@ func TestAMoveIsKilled(t *testing.T) {
 }
 
 func TestMovesThatAreRefused(t *testing.T) {
+	t.Parallel()
 	states(t, func(t *testing.T, s state) {
 		at, r := s.open(), newReplica(t, "a.example")
 		r.load(t, at)

@@ -103,6 +103,7 @@ func refusesOrKeeps(t *testing.T, p place, want map[string]string, damaged []byt
 // A byte that was changed anywhere in the file is noticed, or lies where it means
 // nothing.
 func TestAChangedByteIsNoticedOrMeansNothing(t *testing.T) {
+	t.Parallel()
 	p, all := used(t)
 	intact := read(t, p.file())
 	random := rand.New(rand.NewPCG(1, 2))

@@ -230,6 +230,7 @@ func TestAFollowerWithAnotherKeyOrSchema(t *testing.T) {
 // etcd has compacted what the follower missed while it was cut off: it loads all anew, and is
 // told all that has changed.
 func TestAFollowerAfterACompaction(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	d, proxy := databaseOf(cluster), etcdtest.NewProxy(t, cluster.Members[0].URL)
 	a, b := replicas(t)
@@ -267,6 +268,7 @@ func TestAFollowerAfterACompaction(t *testing.T) {
 // A revocation reaches the follower, or the follower answers nothing: whatever happens to its
 // connection, its member of etcd, or that member's connections.
 func TestARevocationReachesAFollowerThatAnswers(t *testing.T) {
+	t.Parallel()
 	for name, harm := range map[string]func(t *testing.T, c *etcdtest.Cluster, p *etcdtest.Proxy) (mend func()){
 		"nothing arrives from etcd": func(_ *testing.T, _ *etcdtest.Cluster, p *etcdtest.Proxy) func() {
 			p.Lose(etcdtest.ToClient)
@@ -319,6 +321,7 @@ func TestARevocationReachesAFollowerThatAnswers(t *testing.T) {
 
 // A member without its quorum goes on to answer a watch.
 func TestAFollowerAtAMemberWithoutItsQuorum(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 3)
 	d := databaseOf(cluster)
 	a, b := replicas(t)
@@ -339,6 +342,7 @@ func TestAFollowerAtAMemberWithoutItsQuorum(t *testing.T) {
 
 // etcd is put back to an earlier state while it is followed.
 func TestEtcdIsPutBackUnderAFollower(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	d, member := databaseOf(cluster), cluster.Members[0]
 	a, b := replicas(t)
@@ -363,6 +367,7 @@ func TestEtcdIsPutBackUnderAFollower(t *testing.T) {
 // A follower's views are states that the writer has committed, in their order, and never half
 // of one.
 func TestViewsOfAFollowerAreCommits(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 3)
 	d := databaseOf(cluster)
 	a, b := replicas(t)
@@ -456,6 +461,7 @@ func (m mirrored) view(fn func(reader) error) error {
 
 // What views of the writer give, views of a follower give.
 func TestAFollowerIsAnEngineForViews(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	conformance(t, func(t *testing.T) (engine, *group) {
 		d.prefix = "/" + filepath.Base(t.Name())

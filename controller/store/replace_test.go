@@ -167,6 +167,7 @@ const never = 1 << 20
 // Wherever it is killed, the database has the old state, or the new one, or one that every
 // controller refuses, until it is run again.
 func TestAReplacementIsKilledAtEachCommit(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, "--max-txn-ops=16")
 	a, b := replicas(t)
 	old, _ := b.open(t, d)

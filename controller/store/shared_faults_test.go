@@ -39,6 +39,7 @@ func dead(t *testing.T, s *Store) {
 
 // Whether etcd has it or not: the caller hears that it is not known, and the term is over.
 func TestTheAnswerToACommitIsLost(t *testing.T) {
+	t.Parallel()
 	for lost, want := range map[etcdtest.Direction][]string{
 		etcdtest.ToClient: {"n1", "n2"},
 		etcdtest.ToEtcd:   {"n1"},
@@ -95,6 +96,7 @@ func applied(t *testing.T, member *etcdtest.Member) int {
 
 // A commit that reaches etcd when its term is over changes nothing.
 func TestACommitComesLate(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	d, proxy := databaseOf(cluster), etcdtest.NewProxy(t, cluster.Members[0].URL)
 	a, b := replicas(t)
@@ -122,6 +124,7 @@ func TestACommitComesLate(t *testing.T) {
 
 // A writer that etcd does not answer is silent before another one can be the writer.
 func TestACutOffWriterAnswersNothing(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	d, proxy := databaseOf(cluster), etcdtest.NewProxy(t, cluster.Members[0].URL)
 	a, _ := replicas(t)
@@ -150,6 +153,7 @@ func TestACutOffWriterAnswersNothing(t *testing.T) {
 
 // The lease is taken from a running writer: as if its time were over.
 func TestALeaseThatEnds(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	a, _ := replicas(t)
 	s, term := a.open(t, d)
@@ -270,6 +274,7 @@ func TestChild(t *testing.T) {
 // A process that was frozen does not know that its time is over. What it was told before it
 // goes on must neither be written nor answered.
 func TestAFrozenWriter(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	a, b := replicas(t)
 	frozen := startChild(t, d, a)
@@ -305,6 +310,7 @@ func TestAFrozenWriter(t *testing.T) {
 }
 
 func TestAKilledWriter(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	a, b := replicas(t)
 	killed := startChild(t, d, a)
@@ -331,6 +337,7 @@ func TestAKilledWriter(t *testing.T) {
 
 // One member of three that fails, also the leader, costs at most the term.
 func TestAMemberOfEtcdFails(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 3)
 	d := databaseOf(cluster)
 	a, _ := replicas(t)
@@ -367,6 +374,7 @@ func TestAMemberOfEtcdFails(t *testing.T) {
 // etcd without space is a full disk: it takes nothing, answers go on, and nobody has to
 // start the controller again.
 func TestEtcdHasNoSpace(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t, "--quota-backend-bytes=1048576")
 	a, _ := replicas(t)
 	s, _ := a.open(t, d)

@@ -70,6 +70,7 @@ func refusesHistory(t *testing.T, r replica, d database) {
 // Otherwise who was revoked would be trusted again, and permits that were used would be good
 // once more.
 func TestEtcdWasRestoredBehindOurBack(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	d, member := databaseOf(cluster), cluster.Members[0]
 	a, b := replicas(t)
@@ -114,6 +115,7 @@ func TestEtcdWasRestoredBehindOurBack(t *testing.T) {
 // The writer's key and its lease go back too. So only what the last commit has left shows
 // that this is not the history that the writer knows.
 func TestEtcdIsPutBackUnderTheWriter(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	d, member := databaseOf(cluster), cluster.Members[0]
 	d.ttl = 90 * time.Second // it must live on while etcd is put back
@@ -133,6 +135,7 @@ func TestEtcdIsPutBackUnderTheWriter(t *testing.T) {
 
 // Another etcd is not the one that was seen, whatever it holds.
 func TestAnotherClusterOfEtcd(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	a, _ := replicas(t)
 	s, _ := a.open(t, d)

@@ -128,6 +128,7 @@ func (c *calls) do(s *Store, client, number int, began time.Time) {
 // Two controllers on an etcd with three members, while the network and etcd fail: what
 // clients see is what one list would show them.
 func TestSharedIsLinearizable(t *testing.T) {
+	t.Parallel()
 	cluster := etcdtest.Open(t, 3)
 	d := databaseOf(cluster)
 	a, b := replicas(t)

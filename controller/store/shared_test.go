@@ -128,6 +128,7 @@ func newHistory(t testing.TB, path string) *History {
 }
 
 func TestSharedIsAnEngine(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	conformance(t, func(t *testing.T) (engine, *group) {
 		d.prefix = "/" + filepath.Base(t.Name())
@@ -201,6 +202,7 @@ func TestAFailedCommitFailsTheUpdateThatComesNext(t *testing.T) {
 
 // A client that may write etcd need not have the seal key.
 func TestOnlyControllersWriteRecords(t *testing.T) {
+	t.Parallel()
 	d := newDatabase(t)
 	r, _ := replicas(t)
 	s, _ := r.open(t, d)

@@ -47,14 +47,19 @@ func key(version string) (string, error) {
 	return image.Key(parts...), nil
 }
 
-// Build builds all versions that are not in the cache (empty means $NODEHITCH_CACHE or
-// image.DefaultCache): some minutes of two processors each. Log receives progress.
+// Build builds all versions that are neither installed nor in the cache (empty means
+// $NODEHITCH_CACHE or image.DefaultCache): some minutes of two processors each. Log receives
+// progress.
 func Build(ctx context.Context, cache string, log func(format string, args ...any)) error {
 	open, err := image.OpenCache(cache, log)
 	if err != nil {
 		return err
 	}
+	installed, _ := Installed()
 	for _, version := range Versions {
+		if version == installed {
+			continue // Program gives it
+		}
 		k, buildErr := key(version)
 		if buildErr == nil {
 			_, buildErr = open.Get(ctx, name(version), k, func(ctx context.Context, dir string) error { return build(ctx, version, dir, log) })

@@ -246,6 +246,7 @@ func (r *rig) crashing(n int) (crashed bool) {
 // TestKilledAtAnyChange kills the agent before each of its changes, while registries
 // come, change and go.
 func TestKilledAtAnyChange(t *testing.T) {
+	t.Parallel()
 	ca := registrytest.CA(t, "CA", registrytest.Now())
 	prepared := func(t *testing.T) *rig {
 		return machine(t, docker, containerd(t, ""), file(hosts, "127.0.0.1 localhost\n"),
