@@ -44,13 +44,13 @@ test: deps-test build-lab ## In minutes: the packages, the recorded histories, t
 test-brief:
 	$(call black-box,test,2,10m,$(BRIEF))
 test-unit:
-	nice go test -short -vet=off -p 6 -parallel 4 -timeout 10m $(UNIT)
+	nice go test -short -vet=off -p 6 -timeout 10m $(UNIT)
 	nice go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
 
 .PHONY: test-ci
 test-ci: deps build etcd ## The rest that takes minutes: the packages with the race detector, all black-box suites
 	$(MAKE) --no-print-directory -j2 images compile-test-ci
-	$(MAKE) --no-print-directory -j2 test-e2e test-race
+	$(MAKE) --no-print-directory test-e2e test-race
 	go run ./e2e/breaks/cmd/break -sample 8
 
 # Everything but the links, which no cache keeps.
@@ -64,7 +64,7 @@ compile-test-ci:
 # Vet is part of lint. `make e2e` makes all checks of the property tests.
 .PHONY: test-race
 test-race:
-	nice -n 19 go test -race -short -vet=off -p 4 -timeout 20m $(UNIT)
+	go test -race -short -vet=off -timeout 10m $(UNIT)
 
 # Black-box suites, then the table of their cases: the folder of their records, how many
 # suites at a time, how long each may take, and which. Most of a suite is waiting.

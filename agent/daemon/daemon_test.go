@@ -13,7 +13,6 @@ import (
 )
 
 func TestFirstBoot(t *testing.T) {
-	t.Parallel()
 	c := newController(t)
 	c.give(1, 1, "")
 	asked := 0                       // of the handler, under its lock
@@ -127,12 +126,12 @@ func TestDroppedConnections(t *testing.T) {
 }
 
 func TestRefusedIdentityRemovesNothing(t *testing.T) {
-	t.Parallel()
 	c := newController(t)
 	c.give(1, 1, "")
 	n := newNode(t, c)
 	n.start()
 	until(t, "Ready", n.ready(c, 1))
+	until(t, "what was applied is saved", func() bool { a, err := n.state().Applied(); return err == nil && a != nil })
 	c.set(func() {
 		c.refuse = func(_ *http.Request, serial string) *api.Problem {
 			if serial == "1" {

@@ -59,7 +59,6 @@ func (n *node) read(name string) []byte {
 // If one file is damaged, the node recovers its identity from the other. If its certificate
 // is intact, it does not enroll again.
 func TestDamagedFileMendsItself(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		file    string
 		content []byte

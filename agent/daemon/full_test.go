@@ -15,7 +15,6 @@ const page = 4096 // what tmpfs gives a file at a time
 // The disk is full when the certificate is due for renewal, or gets full between the key and
 // the certificate: the agent keeps using the present one, and renews it when there is room.
 func TestRenewalOnAFullDisk(t *testing.T) {
-	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount a small file system")
 	}

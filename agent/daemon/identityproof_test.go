@@ -133,7 +133,6 @@ func TestAMachineThatIsAnotherServerThanItSays(t *testing.T) {
 }
 
 func TestARefusedNonceIsRetriedSoon(t *testing.T) {
-	t.Parallel()
 	c := newController(t)
 	c.give(1, 1, "")
 	asked := 0
