@@ -150,9 +150,8 @@ kube: ## Build etcd and Kubernetes' API server for tests into the cache, once (m
 etcd: ## Build etcd for tests into the cache, once (a minute)
 	go run ./e2e/kube/cmd/kube-build -etcd
 
-# The installed one is not built.
 .PHONY: containerd
-containerd: deps ## Build containerds of several versions for tests into the cache, once (minutes)
+containerd: ## Build containerds of several versions for tests into the cache, once (minutes)
 	go run ./e2e/containerd/cmd/containerd-build
 
 .PHONY: openstack
