@@ -227,9 +227,8 @@ func TestWhatWasLearnedBeforeARestoreCountsNoMore(t *testing.T) {
 	c.give(2, 2, "")
 	n.start()
 	until(t, "Ready", n.ready(c, 2))
-	until(t, "it says to whom it speaks", func() bool { return n.status().Controller.URL == c.server.URL })
-	if learned := n.status().Controller.Learned; len(learned) > 0 {
-		t.Errorf("it has learned %v", learned)
+	if s := n.status().Controller; s.URL != c.server.URL || len(s.Learned) > 0 {
+		t.Errorf("it speaks to %s, and has learned %v", s.URL, s.Learned)
 	}
 }
 

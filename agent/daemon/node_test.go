@@ -174,11 +174,16 @@ func (n *node) status() *status.Status {
 	return &s
 }
 
+// ready says whether the controller has heard that the node is Ready, and the node itself says
+// so, which it does after it has told the controller.
 func (n *node) ready(c *controller, generation int64) func() bool {
-	return func() bool {
-		s := c.last()
+	converged := func(s *api.NodeStatus) bool {
 		ready := s.Condition(api.ConditionReady)
 		return ready != nil && ready.Status == api.ConditionTrue && s.AppliedGeneration == generation && s.ObservedGeneration == generation
+	}
+	return func() bool {
+		reported, own := c.last(), n.status()
+		return converged(&reported) && own.Running() && own.Controller.Connected && converged(&own.Node)
 	}
 }
 
