@@ -45,7 +45,7 @@ test-brief:
 	$(call black-box,test,2,10m,$(BRIEF))
 test-unit:
 	nice go test -short -vet=off -p 6 -timeout 10m $(UNIT)
-	nice go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
+	nice go test -vet=off -run '^TestRecordedHistories' ./controller/lifecycle
 
 .PHONY: test-ci
 test-ci: deps build etcd ## The rest that takes minutes: the packages with the race detector, all black-box suites

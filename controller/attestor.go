@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/attestation"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/enrollment"
+	"github.com/nodehitch/nodehitch/controller/trust/attestation"
+	"github.com/nodehitch/nodehitch/controller/trust/enrollment"
 )
 
 // attestor verifies that a machine is the server that it claims to be.

@@ -5,9 +5,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/cloud/openstack"
+	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/openstack"
-	"github.com/nodehitch/nodehitch/controller/stack"
 )
 
 // openClouds is the clouds of the configuration, nil if it has none.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/stack"
 )
 
 func TestWhereTopologiesComeFrom(t *testing.T) {

@@ -11,15 +11,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/core"
-	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/httpapi"
 	"github.com/nodehitch/nodehitch/controller/notify"
-	"github.com/nodehitch/nodehitch/controller/pki"
 	peer "github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/controller/store/files"
+	"github.com/nodehitch/nodehitch/controller/store/tx"
+	"github.com/nodehitch/nodehitch/controller/trust/pki"
 )
 
 // peers is what this replica and the others say to each other.
@@ -111,7 +111,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	r.forwarder.Store(newForwarder()) // of the unix socket, which stays open
 	open := func(ctx context.Context) error {
 		forwarder := newForwarder()
-		server := api.NewServer(forwarder, r.log)
+		server := httpapi.NewServer(forwarder, r.log)
 		server.RegisterOnShutdown(forwarder.Drain)
 		r.closed.Store(nil)
 		limited := newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/connlimit"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/traffic/connlimit"
 )
 
 // listeners are the sockets that the controller serves. API and Metrics are nil

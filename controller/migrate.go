@@ -16,8 +16,8 @@ import (
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/core"
-	"github.com/nodehitch/nodehitch/controller/etcd"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/etcd"
 )
 
 // migrateCommand works while no controller runs, which would answer agents meanwhile.

@@ -19,14 +19,14 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/core"
-	"github.com/nodehitch/nodehitch/controller/etcd"
+	"github.com/nodehitch/nodehitch/controller/httpapi"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	peer "github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/etcd"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
@@ -241,7 +241,7 @@ func (r *replica) becomeWriter(ctx context.Context, joined func(*etcd.Member), l
 	over, end := context.WithCancel(waiting)
 	defer end()
 	if l.API != nil {
-		server := api.NewServer(r, r.log)
+		server := httpapi.NewServer(r, r.log)
 		server.RegisterOnShutdown(r.drain)
 		serveBorrowed(group, over, server, borrow(l.API))
 	}
@@ -315,7 +315,7 @@ func serveBorrowed(group *errgroup.Group, over context.Context, server *http.Ser
 		<-over.Done()
 		limit, cancel := context.WithTimeout(context.WithoutCancel(over), failedLimit)
 		defer cancel()
-		return api.Shutdown(limit, server)
+		return httpapi.Shutdown(limit, server)
 	})
 }
 

@@ -19,11 +19,11 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nodehitch/nodehitch/controller/agentupgrade"
-	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/httpapi"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/trust/pki"
 	"github.com/nodehitch/nodehitch/controller/ui/certificate"
 	"github.com/nodehitch/nodehitch/shared/nocore"
 	"github.com/nodehitch/nodehitch/shared/version"
@@ -154,7 +154,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 		notifySystemd(daemon.SdNotifyStopping, log)
 		limit, cancel := context.WithTimeout(working, most)
 		defer cancel()
-		err := errors.Join(api.Shutdown(limit, server), metrics.Close())
+		err := errors.Join(httpapi.Shutdown(limit, server), metrics.Close())
 		rest()
 		return err
 	})

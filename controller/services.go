@@ -6,15 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/api"
-	"github.com/nodehitch/nodehitch/controller/attestation"
+	"github.com/nodehitch/nodehitch/controller/cloud/openstack"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/connlimit"
 	"github.com/nodehitch/nodehitch/controller/core"
-	"github.com/nodehitch/nodehitch/controller/enrollment"
+	"github.com/nodehitch/nodehitch/controller/httpapi"
 	"github.com/nodehitch/nodehitch/controller/notify"
-	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/traffic/connlimit"
+	"github.com/nodehitch/nodehitch/controller/trust/attestation"
+	"github.com/nodehitch/nodehitch/controller/trust/enrollment"
 	"github.com/nodehitch/nodehitch/controller/ui/certificate"
 )
 
@@ -22,7 +22,7 @@ import (
 type services struct {
 	*core.Core
 	metrics *telemetry.Metrics
-	handler *api.Handler
+	handler *httpapi.Handler
 	limiter *connlimit.Limiter
 	// clouds is nil if the configuration has none.
 	clouds *openstack.Clouds
@@ -70,7 +70,7 @@ func open(c config.Config, as *writer, metrics *telemetry.Metrics, now func() ti
 	s.metrics.CollectState(s.stateMetrics, now, log)
 	served := s.API()
 	served.SpreadSeconds = (&spread{store: s.Store, longest: c.PollSeconds, now: now, log: log}).seconds
-	if s.handler, err = api.New(served); err != nil {
+	if s.handler, err = httpapi.New(served); err != nil {
 		return nil, errors.Join(err, s.Store.Close())
 	}
 	return s, nil

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/progress"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/progress"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	wire "github.com/nodehitch/nodehitch/shared/api"

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodehitch/nodehitch/cloudinit"
+	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"

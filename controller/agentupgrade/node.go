@@ -1,7 +1,7 @@
 package agentupgrade
 
 import (
-	"github.com/nodehitch/nodehitch/controller/progress"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/progress"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/event"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/controller/archive"
 	"github.com/nodehitch/nodehitch/controller/backup"
+	"github.com/nodehitch/nodehitch/controller/backup/archive"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"

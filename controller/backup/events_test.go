@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/nodehitch/nodehitch/controller/event"
+	"github.com/nodehitch/nodehitch/controller/store/event"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 

@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/archive"
-	"github.com/nodehitch/nodehitch/controller/event"
+	"github.com/nodehitch/nodehitch/controller/backup/archive"
 	"github.com/nodehitch/nodehitch/controller/notify"
-	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/event"
+	"github.com/nodehitch/nodehitch/controller/trust/pki"
 )
 
 // StoreFile is the database in a data directory.

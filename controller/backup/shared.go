@@ -13,10 +13,10 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/archive"
-	"github.com/nodehitch/nodehitch/controller/files"
-	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/backup/archive"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/files"
+	"github.com/nodehitch/nodehitch/controller/trust/pki"
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 

@@ -18,8 +18,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/nodehitch/nodehitch/controller/backup"
-	"github.com/nodehitch/nodehitch/controller/etcd"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/etcd"
 	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )

@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/archive"
-	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/backup/archive"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/files"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 

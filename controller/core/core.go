@@ -12,22 +12,22 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/access"
 	"github.com/nodehitch/nodehitch/controller/agentupgrade"
-	"github.com/nodehitch/nodehitch/controller/api"
-	"github.com/nodehitch/nodehitch/controller/archive"
 	"github.com/nodehitch/nodehitch/controller/backup"
+	"github.com/nodehitch/nodehitch/controller/backup/archive"
+	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/enrollment"
-	"github.com/nodehitch/nodehitch/controller/event"
-	"github.com/nodehitch/nodehitch/controller/files"
-	"github.com/nodehitch/nodehitch/controller/lcm"
+	"github.com/nodehitch/nodehitch/controller/httpapi"
+	"github.com/nodehitch/nodehitch/controller/lifecycle"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/permit"
-	"github.com/nodehitch/nodehitch/controller/pki"
-	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/event"
+	"github.com/nodehitch/nodehitch/controller/store/files"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/trust/access"
+	"github.com/nodehitch/nodehitch/controller/trust/enrollment"
+	"github.com/nodehitch/nodehitch/controller/trust/pki"
 	"github.com/nodehitch/nodehitch/controller/ui"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/version"
@@ -42,7 +42,7 @@ type Options struct {
 	// directory alone.
 	Blobs *files.Blobs
 	// Replicas are the controllers that share the store; nil for none.
-	Replicas api.Replicas
+	Replicas httpapi.Replicas
 	// MayMigrate is asked before the schema of the store is changed; nil for always.
 	MayMigrate func() error
 	// Source is where topologies come from.
@@ -66,7 +66,7 @@ type Core struct {
 	Tokens     *access.Service
 	Enrollment *enrollment.Service
 	Permits    *permit.Service
-	LCM        *lcm.Manager
+	LCM        *lifecycle.Manager
 	Agents     *agentupgrade.Service
 	Hub        *notify.Hub
 	Backups    *backup.Service
@@ -169,7 +169,7 @@ func (c *Core) tie(o Options) error {
 	c.Tokens = &access.Service{Store: c.Store, Hub: c.Hub, Now: o.Now, Log: o.Log}
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
 	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
-	c.LCM = lcm.New(lcm.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
+	c.LCM = lifecycle.New(lifecycle.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
 		Source: o.Source, Now: o.Now, Log: o.Log, OwnNames: ownNames(o.Config), Cadence: time.Duration(o.Config.PollSeconds) * time.Second,
 		FailureGrace: time.Duration(o.Config.FailureGraceSeconds) * time.Second})
 	c.Enrollment.Changed = c.LCM.Nodes.NodeChanged
@@ -188,7 +188,7 @@ func (alone) List(context.Context) ([]wire.Replica, error) {
 	return nil, nil
 }
 
-func replicasOf(o Options) api.Replicas {
+func replicasOf(o Options) httpapi.Replicas {
 	if o.Replicas == nil {
 		return alone{}
 	}
@@ -196,9 +196,9 @@ func replicasOf(o Options) api.Replicas {
 }
 
 // API is what the API serves. The caller adds SpreadSeconds.
-func (c *Core) API() api.Options {
+func (c *Core) API() httpapi.Options {
 	o := c.o
-	return api.Options{
+	return httpapi.Options{
 		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Enrollment: c.Enrollment,
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Replicas: replicasOf(o), Events: c.Events, UI: c.UI, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/controller/controllertest"
+	"github.com/nodehitch/nodehitch/controller/core/controllertest"
 )
 
 func TestAnAddressThatTheCertificateDoesNotNameIsWarnedOf(t *testing.T) {

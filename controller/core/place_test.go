@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/controller/controllertest"
+	"github.com/nodehitch/nodehitch/controller/core/controllertest"
 )
 
 func TestTheFirstStartKeepsOthersOutAndSaysWhereTheKeyIs(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 )
 
 const cloudConfig = "openstack: {cloudsFile: %s, cloud: fake, timeoutSeconds: 1}\nattestation: {mode: token}\n"

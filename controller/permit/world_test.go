@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/storetest"
+	"github.com/nodehitch/nodehitch/controller/store/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 

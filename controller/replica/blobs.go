@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/connlimit"
-	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/store/files"
+	"github.com/nodehitch/nodehitch/controller/traffic/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 

@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/controllertest"
-	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/core/controllertest"
 	"github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/files"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 

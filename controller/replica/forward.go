@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/caller"
-	"github.com/nodehitch/nodehitch/controller/connlimit"
+	"github.com/nodehitch/nodehitch/controller/traffic/caller"
+	"github.com/nodehitch/nodehitch/controller/traffic/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 

@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/api"
-	"github.com/nodehitch/nodehitch/controller/caller"
+	"github.com/nodehitch/nodehitch/controller/httpapi"
 	"github.com/nodehitch/nodehitch/controller/replica"
+	"github.com/nodehitch/nodehitch/controller/traffic/caller"
 	"github.com/nodehitch/nodehitch/controller/ui/page"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
@@ -78,7 +78,7 @@ func TestAForgedCallerIsNotBelieved(t *testing.T) {
 		t.Error("the address in it is believed")
 	}
 	// Neither where a caller connects to the writer itself.
-	handler, err := api.New(func() api.Options { o := w.API(); o.SpreadSeconds = func() int { return 1 }; return o }())
+	handler, err := httpapi.New(func() httpapi.Options { o := w.API(); o.SpreadSeconds = func() int { return 1 }; return o }())
 	must(t, err)
 	defer handler.Drain()
 	certificate := w.Authority.TLSConfig()
@@ -265,8 +265,8 @@ func (s *slow) Read(p []byte) (int, error) {
 // The deadlines of an answer do not end an upload that still comes.
 func TestASlowUploadThroughADoor(t *testing.T) {
 	const deadline = 100 * time.Millisecond
-	w := newWorld(t, func(o *api.Options) {
-		o.Times = api.Times{Body: deadline, Answer: deadline, Stall: 20 * deadline, Refusal: time.Second}
+	w := newWorld(t, func(o *httpapi.Options) {
+		o.Times = httpapi.Times{Body: deadline, Answer: deadline, Stall: 20 * deadline, Refusal: time.Second}
 	})
 	w.enroll()
 	tick := time.NewTicker(deadline)

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/httpapi"
 	"github.com/nodehitch/nodehitch/controller/replica"
 )
 
@@ -20,7 +20,7 @@ func BenchmarkHeldPolls(b *testing.B) {
 	client := replica.NewClient(trust(b, 1))
 	defer client.Close()
 	log := slog.New(slog.DiscardHandler)
-	server := api.NewServer(replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return writer.url }, Client: client, Log: log}), log)
+	server := httpapi.NewServer(replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return writer.url }, Client: client, Log: log}), log)
 	l := listen(b)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()

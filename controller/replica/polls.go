@@ -8,9 +8,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/caller"
 	"github.com/nodehitch/nodehitch/controller/notify"
-	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/traffic/caller"
+	"github.com/nodehitch/nodehitch/controller/trust/pki"
 )
 
 // Polls are the polls for a configuration that are held at a replica that is not the writer. The

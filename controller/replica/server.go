@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/caller"
-	"github.com/nodehitch/nodehitch/controller/connlimit"
-	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/store/files"
+	"github.com/nodehitch/nodehitch/controller/traffic/caller"
+	"github.com/nodehitch/nodehitch/controller/traffic/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 

@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/api"
-	"github.com/nodehitch/nodehitch/controller/connlimit"
-	"github.com/nodehitch/nodehitch/controller/controllertest"
-	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/core/controllertest"
+	"github.com/nodehitch/nodehitch/controller/httpapi"
 	"github.com/nodehitch/nodehitch/controller/replica"
+	"github.com/nodehitch/nodehitch/controller/store/files"
+	"github.com/nodehitch/nodehitch/controller/traffic/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -137,7 +137,7 @@ func newDoor(t testing.TB, certificate *tls.Config, writer string, polls *replic
 	d.writer.Store(&writer)
 	client := replica.NewClient(trust(t, 1))
 	d.forwarder = replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return *d.writer.Load() }, Client: client, Polls: polls, Log: slog.New(slog.DiscardHandler)})
-	d.server = api.NewServer(d.forwarder, slog.New(slog.DiscardHandler))
+	d.server = httpapi.NewServer(d.forwarder, slog.New(slog.DiscardHandler))
 	tcp := listen(t)
 	d.url = "https://" + tcp.Addr().String()
 	local, err := new(net.ListenConfig).Listen(t.Context(), "unix", d.socket)
@@ -175,7 +175,7 @@ type world struct {
 	client   *http.Client
 }
 
-func newWorld(t testing.TB, change func(*api.Options)) *world {
+func newWorld(t testing.TB, change func(*httpapi.Options)) *world {
 	t.Helper()
 	w := &world{t: t}
 	w.Controller = controllertest.New(t, controllertest.Options{Now: time.Now,
@@ -187,7 +187,7 @@ func newWorld(t testing.TB, change func(*api.Options)) *world {
 	if change != nil {
 		change(&o)
 	}
-	handler, err := api.New(o)
+	handler, err := httpapi.New(o)
 	must(t, err)
 	t.Cleanup(handler.Drain)
 	w.site = siteOf(t, w.Config.DataDirectory, w.Blobs)

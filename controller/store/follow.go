@@ -27,7 +27,7 @@ type Followed struct {
 	Name string
 }
 
-// Feed is what a writer commits: controller/etcd.Follower. Errors of Check are *api.Problem.
+// Feed is what a writer commits: controller/store/etcd.Follower. Errors of Check are *api.Problem.
 type Feed interface {
 	// Next waits for all records (anew), at first, and then for each commit without a gap. head
 	// and changes are those of Term.Commit.

@@ -26,7 +26,7 @@ type Shared struct {
 	Name string
 }
 
-// Term is the time in which no other controller changes the records: controller/etcd.Term.
+// Term is the time in which no other controller changes the records: controller/store/etcd.Term.
 // Its errors in that time are *api.Problem.
 type Term interface {
 	// Load calls fn with each record, and returns the head of the last commit, nil before the

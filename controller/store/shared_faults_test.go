@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/nodehitch/nodehitch/controller/etcd"
+	"github.com/nodehitch/nodehitch/controller/store/etcd"
 	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/process"

@@ -12,7 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
-	"github.com/nodehitch/nodehitch/controller/etcd"
+	"github.com/nodehitch/nodehitch/controller/store/etcd"
 	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )

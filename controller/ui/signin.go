@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/ratelimit"
+	"github.com/nodehitch/nodehitch/controller/traffic/ratelimit"
 	"github.com/nodehitch/nodehitch/controller/ui/page"
 	"github.com/nodehitch/nodehitch/shared/api"
 )

@@ -11,8 +11,8 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/event"
-	"github.com/nodehitch/nodehitch/controller/ratelimit"
+	"github.com/nodehitch/nodehitch/controller/store/event"
+	"github.com/nodehitch/nodehitch/controller/traffic/ratelimit"
 	"github.com/nodehitch/nodehitch/controller/ui/page"
 	"github.com/nodehitch/nodehitch/shared/api"
 )

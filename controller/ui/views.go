@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/nodehitch/nodehitch/controller/event"
+	"github.com/nodehitch/nodehitch/controller/store/event"
 	"github.com/nodehitch/nodehitch/controller/ui/page"
 	"github.com/nodehitch/nodehitch/shared/api"
 )

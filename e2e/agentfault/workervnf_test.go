@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/nodehitch/nodehitch/controller/enrollment"
+	"github.com/nodehitch/nodehitch/controller/trust/enrollment"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 

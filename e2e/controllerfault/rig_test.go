@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/files"
-	"github.com/nodehitch/nodehitch/controller/invariant"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/invariant"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/files"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/enrollment"
+	"github.com/nodehitch/nodehitch/controller/trust/enrollment"
 	"github.com/nodehitch/nodehitch/e2e/crowd"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/trust/pki"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 

@@ -80,7 +80,7 @@ func shown(t types.Type) string { return types.TypeString(t, (*types.Package).Na
 
 // others are the packages whose types are other people's formats, in openapi.yaml, or
 // settings.
-var others = []string{"shared/api", "shared/client", "controller/openstack", "agent/config", "controller/config", "controller/hitchctl/connect"}
+var others = []string{"shared/api", "shared/client", "controller/cloud/openstack", "agent/config", "controller/config", "controller/hitchctl/connect"}
 
 // members are those of the structs that have names in JSON, - for a struct without a name
 // of its own.

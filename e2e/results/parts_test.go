@@ -109,7 +109,7 @@ func TestThePackagesWithAStoreAreRunOnEtcd(t *testing.T) {
 		rel, err := filepath.Rel(root, filepath.Dir(path))
 		for _, i := range file.Imports {
 			switch _, kit, _ := strings.Cut(i.Path.Value, "/controller/"); kit {
-			case `storetest"`, `controllertest"`, `lcm/lcmtest"`:
+			case `store/storetest"`, `core/controllertest"`, `lifecycle/lifecycletest"`:
 				want["./"+rel] = true
 			}
 		}

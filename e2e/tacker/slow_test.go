@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 

@@ -61,7 +61,7 @@ var forbidden = map[string][]string{
 	"agent/machine":    {"agent/role", "agent/connection"},
 	"agent/connection": {"agent/daemon"},
 	// The CLI reads topologies and talks to the controller alone.
-	"controller/hitchctl": {"controller/openstack", "controller/store"},
+	"controller/hitchctl": {"controller/cloud/openstack", "controller/store"},
 	"agent":               {"controller", "cloudinit", "packaging", "e2e"},
 	"controller":          {"agent", "packaging", "e2e"},
 	"shared":              {"agent", "controller", "cloudinit", "packaging", "e2e"},
@@ -126,7 +126,7 @@ func TestAgentDependencies(t *testing.T) {
 
 // Test helpers are not part of the product.
 func TestProgramsLinkNothingForTests(t *testing.T) {
-	forTests := []string{module + "/controller/invariant", module + "/shared/client/testca"}
+	forTests := []string{module + "/controller/lifecycle/invariant", module + "/shared/client/testca"}
 	for _, program := range []string{"./agent", "./controller", "./controller/hitchctl"} {
 		for _, dep := range goList(t, program) {
 			if slices.Contains(forTests, dep) || strings.HasPrefix(dep, module) && strings.HasSuffix(dep, "test") {

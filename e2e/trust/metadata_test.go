@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -58,7 +58,7 @@ func (a *app) accessAs(o output, id string, access api.ClusterAccess) ([]byte, e
 	case asTable:
 		return []byte(strings.Join(a.out.Lines(present.View{Now: a.now()}.ClusterAccess(access)), "\n") + "\n"), nil
 	case asKubeconfig:
-		return kubeconfig("nodehitch-"+wording.Short(id), access)
+		return kubeconfig("nodehitch-"+describe.Short(id), access)
 	}
 	return encoded(o, access)
 }

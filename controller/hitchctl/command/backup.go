@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/backup/archive"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
@@ -129,7 +129,7 @@ func (a *app) backupTaken(path string, m archive.Manifest, o output) error {
 		}{path, m})
 	}
 	lines := []string{fmt.Sprintf("%s: the state of %s, %s of records and %s (%s)",
-		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), wording.Size(m.StoreBytes), count(m.PackageFiles, "package file"), wording.Size(m.PackageFileBytes))}
+		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), describe.Size(m.StoreBytes), count(m.PackageFiles, "package file"), describe.Size(m.PackageFileBytes))}
 	for _, e := range m.Excluded {
 		lines = append(lines, fmt.Sprintf("keep apart from it: %s, %s", screen.Clean(e.Name), screen.Clean(e.Path)))
 	}
@@ -154,7 +154,7 @@ func (p *progress) Write(b []byte) (int, error) {
 	p.have += int64(len(b))
 	if p.screen.TTY && p.whole > 0 && time.Since(p.shown) > 200*time.Millisecond {
 		p.shown, p.anythingSaid = time.Now(), true
-		fmt.Fprintf(p.screen.Writer, "\r%s of %s ", wording.Size(p.have), wording.Size(p.whole))
+		fmt.Fprintf(p.screen.Writer, "\r%s of %s ", describe.Size(p.have), describe.Size(p.whole))
 	}
 	return len(b), nil
 }

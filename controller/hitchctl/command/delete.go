@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -43,5 +43,5 @@ func deleteError(id string, err error) error {
 		return err
 	}
 	return hinted{err, fmt.Sprintf("if its VMs run, `hitchctl operate %s TERMINATE --wait`; for each node whose VM is gone, `hitchctl node revoke NODE`; "+
-		"then `hitchctl delete instance %[1]s` again", wording.Short(id))}
+		"then `hitchctl delete instance %[1]s` again", describe.Short(id))}
 }

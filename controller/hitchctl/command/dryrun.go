@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -22,7 +22,7 @@ func (a *app) planOf(ctx context.Context, c *client.Controller, id string, befor
 	}
 	a.printPlan(before, plan)
 	for _, f := range filesLacking(&plan.Instance, checked) {
-		fmt.Fprintf(a.out, "would upload %s, %s\n", screen.Clean(f.Path), wording.Size(f.SizeBytes))
+		fmt.Fprintf(a.out, "would upload %s, %s\n", screen.Clean(f.Path), describe.Size(f.SizeBytes))
 	}
 	a.printWarnings(&plan.Instance, checked.Warnings)
 	return nil
@@ -49,7 +49,7 @@ func (a *app) printPlan(before *api.Instance, plan *api.InstancePlan) {
 
 // nodeChange is what would change for a node, on one line.
 func nodeChange(n api.NodeChange) string {
-	name := fmt.Sprintf("node %s (%s, %s)", n.Name, n.Role, wording.Short(n.ID))
+	name := fmt.Sprintf("node %s (%s, %s)", n.Name, n.Role, describe.Short(n.ID))
 	sections := strings.Join(n.Sections, ", ")
 	switch n.Change {
 	case api.NodeAdded:

@@ -9,8 +9,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -71,7 +71,7 @@ func (a *app) hintFor(err error) string {
 
 // uploads is the command that uploads the package files of an instance.
 func uploads(instance string) string {
-	return fmt.Sprintf("`hitchctl apply %s -f request.json --package DIRECTORY` uploads them", cmp.Or(wording.Short(instance), "INSTANCE"))
+	return fmt.Sprintf("`hitchctl apply %s -f request.json --package DIRECTORY` uploads them", cmp.Or(describe.Short(instance), "INSTANCE"))
 }
 
 // tokenHint says which token was refused, and how to get one that is not.

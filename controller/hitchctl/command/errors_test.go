@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -13,7 +13,7 @@ const instanceID, otherID = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e", "4a0dbb52-7d
 
 // A hint follows the actions of a problem, and none of its words.
 func TestHintsAreByAction(t *testing.T) {
-	short := wording.Short(instanceID)
+	short := describe.Short(instanceID)
 	for name, c := range map[string]struct {
 		problem string
 		actions []api.Action

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/sleep"
@@ -54,7 +54,7 @@ func (a *app) post(ctx context.Context, c *client.Controller, id string, body ap
 		shown: func(s scene) []api.Node { return s.nodes },
 		done:  func(s scene) (bool, error) { return s.operation != nil, nil },
 		result: func(_ scene, took time.Duration) string {
-			return "Heat is done, after " + wording.Age(took)
+			return "Heat is done, after " + describe.Age(took)
 		},
 	}
 	s, err := w.run(ctx)

@@ -10,11 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/query"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -88,13 +88,13 @@ var nodeKind = kind[api.Node]{
 	all:     "also nodes that no topology names and whose identity was revoked more than a day ago",
 	// A node that was revoked stays on the list when another one has its name.
 	named: func(n api.Node) named {
-		return named{id: n.ID, name: n.Name, about: "instance " + wording.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
+		return named{id: n.ID, name: n.Name, about: "instance " + describe.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
 	},
 	instance: func(n api.Node) string { return n.VnfInstanceID },
 	labels: []query.Label[api.Node]{
 		{Name: "role", Values: roles, Of: func(n api.Node) string { return string(n.Role) }},
 		{Name: "state", Values: nodeStates, Of: func(n api.Node) string { return string(n.State) }},
-		{Name: "ready", Values: []string{"True", "False"}, Of: func(n api.Node) string { return wording.Truth(n.Ready) }},
+		{Name: "ready", Values: []string{"True", "False"}, Of: func(n api.Node) string { return describe.Truth(n.Ready) }},
 	},
 	quiet: func(n api.Node) api.Node { n.LastSeenAt = nil; return n },
 	table: present.View.Nodes,
@@ -108,7 +108,7 @@ var operationKind = kind[api.Operation]{
 	watched: true,
 	// The number alone is enough where it is the only one.
 	named: func(o api.Operation) named {
-		return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: wording.OperationName(o) + ", " + string(o.State)}
+		return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: describe.OperationName(o) + ", " + string(o.State)}
 	},
 	instance: func(o api.Operation) string { return o.VnfInstanceID },
 	labels: []query.Label[api.Operation]{
@@ -125,7 +125,7 @@ var volumeKind = kind[api.Volume]{
 		return c.ListVolumes(ctx, nil, r.page...)
 	},
 	named: func(v api.Volume) named {
-		return named{id: v.ID, name: v.ResourceID, about: "instance " + wording.Short(v.VnfInstanceID)}
+		return named{id: v.ID, name: v.ResourceID, about: "instance " + describe.Short(v.VnfInstanceID)}
 	},
 	instance: func(v api.Volume) string { return v.VnfInstanceID },
 	labels: []query.Label[api.Volume]{

@@ -12,11 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -163,7 +163,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 		return subjectError{err, what}
 	}
 	if f.output == asTable {
-		fmt.Fprintf(a.out, "operation %s: %s\n", wording.ShortOperation(*o), titleOf(*o))
+		fmt.Fprintf(a.out, "operation %s: %s\n", describe.ShortOperation(*o), titleOf(*o))
 	}
 	if o.Joined && (f.given("idempotency-key") || o.Operation == api.Terminate) { // else it is this command's own, whose answer was lost
 		a.printLine("joined", screen.Waiting, a.joinedText(*o, f.given))
@@ -183,7 +183,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 // joinedText says that an earlier request started the operation, and which flags of this
 // one do not count.
 func (a *app) joinedText(o api.Operation, given func(string) bool) string {
-	text := "an earlier request started this operation, " + wording.Age(a.now().Sub(o.StartedAt)) + " ago"
+	text := "an earlier request started this operation, " + describe.Age(a.now().Sub(o.StartedAt)) + " ago"
 	if o.State != api.Processing {
 		text += "; it is " + string(o.State)
 	}
@@ -226,7 +226,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 		refresh: refreshNodes(c, o.VnfInstanceID),
 		right: func(s scene, now time.Time) string {
 			o := current(s)
-			return wording.Age(now.Sub(o.StartedAt)) + ", deadline in " + wording.Age(o.Deadline.Sub(now))
+			return describe.Age(now.Sub(o.StartedAt)) + ", deadline in " + describe.Age(o.Deadline.Sub(now))
 		},
 		done: func(s scene) (bool, error) {
 			o := current(s)
@@ -242,14 +242,14 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 			o := current(s)
 			text := titleOf(o) + " completed"
 			if o.FinishedAt != nil {
-				text += " in " + wording.Age(o.FinishedAt.Sub(o.StartedAt))
+				text += " in " + describe.Age(o.FinishedAt.Sub(o.StartedAt))
 			}
 			return text
 		},
 	}
 	s, err := w.run(ctx)
 	if errors.Is(err, context.Canceled) {
-		a.printLine("interrupted", screen.Waiting, fmt.Sprintf("the operation goes on; resume with `hitchctl wait operation %s`, or end it with `hitchctl cancel operation %[1]s`", wording.ShortOperation(o)))
+		a.printLine("interrupted", screen.Waiting, fmt.Sprintf("the operation goes on; resume with `hitchctl wait operation %s`, or end it with `hitchctl cancel operation %[1]s`", describe.ShortOperation(o)))
 	}
 	if f.output != asTable {
 		return cmp.Or(a.encode(f.output, current(s)), err)
@@ -273,7 +273,7 @@ func targetsOf(s scene, o api.Operation) []api.Node {
 func operationError(o api.Operation) error {
 	text := titleOf(o) + " failed"
 	if o.Error != nil {
-		text += ": " + wording.Problem(*o.Error)
+		text += ": " + describe.Problem(*o.Error)
 		if o.Error.Detail != "" {
 			text += ": " + o.Error.Detail
 		}

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/changes"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -106,9 +106,9 @@ func (a *app) overtaken(ctx context.Context, c *client.Controller, id string, be
 	default:
 		since = before.instance.DesiredVersion
 	}
-	text := fmt.Sprintf("somebody else has %s instance %s since this command has read it; nothing was applied", what, wording.Short(id))
+	text := fmt.Sprintf("somebody else has %s instance %s since this command has read it; nothing was applied", what, describe.Short(id))
 	for _, e := range newest(ctx, c, id, event, since) {
-		text += "\n  " + wording.Moment(e.At) + "  " + string(e.Type) + "  " + wording.Event(e)
+		text += "\n  " + describe.Moment(e.At) + "  " + string(e.Type) + "  " + describe.Event(e)
 	}
 	if since > 0 {
 		for _, d := range changes.Between(before.instance, now.instance) {
@@ -116,7 +116,7 @@ func (a *app) overtaken(ctx context.Context, c *client.Controller, id string, be
 		}
 	}
 	return hinted{errors.New(text), fmt.Sprintf("look at `hitchctl get instance %s -o yaml`, bring the request up to date and apply it again; %s replaces what is there",
-		wording.Short(id), a.typed("--force"))}
+		describe.Short(id), a.typed("--force"))}
 }
 
 // newest are the newest events of one type about an instance, those of versions only behind

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -119,6 +119,6 @@ func (k kind[T]) find(ctx context.Context, c *client.Controller, text string) (T
 
 // titleOf is what an operation is called in a sentence. END is the default, and is not said.
 func titleOf(o api.Operation) string {
-	name := strings.TrimSuffix(wording.OperationName(o), " "+string(api.PhaseEnd))
-	return name + " of instance " + wording.Short(o.VnfInstanceID)
+	name := strings.TrimSuffix(describe.OperationName(o), " "+string(api.PhaseEnd))
+	return name + " of instance " + describe.Short(o.VnfInstanceID)
 }

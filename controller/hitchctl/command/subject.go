@@ -5,9 +5,9 @@ import (
 	"path"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
@@ -43,13 +43,13 @@ var wholeSentence = map[string]bool{
 
 // problem is what went wrong, and a line for each fault.
 func (of subject) problem(p api.Problem) string {
-	text := wording.Problem(p)
+	text := describe.Problem(p)
 	switch {
 	case p.Detail == "":
 	case wholeSentence[p.Type]:
 		headline, rest, more := strings.Cut(p.Detail, ": ")
 		p.Title = headline
-		text = wording.Problem(p)
+		text = describe.Problem(p)
 		if more {
 			text += ": " + rest
 		}
@@ -87,7 +87,7 @@ func (of subject) words(text string) string {
 		text = strings.ReplaceAll(text, "`"+member+"`", "`"+flag+"`")
 	}
 	if of.instance != "" {
-		short := wording.Short(of.instance)
+		short := describe.Short(of.instance)
 		text = strings.ReplaceAll(text, of.instance, short)
 		text = strings.ReplaceAll(text, "/vnf_instances/"+short, "/vnf_instances/"+of.instance) // the API takes it whole
 	}

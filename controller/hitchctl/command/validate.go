@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 )
 
 // input is what validate and apply check before anything is sent.
@@ -89,7 +89,7 @@ func (a *app) read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if len(data) > maxInput {
-		return nil, fmt.Errorf("reading %s: it is larger than %s, the limit for a request", path, wording.Size(maxInput))
+		return nil, fmt.Errorf("reading %s: it is larger than %s, the limit for a request", path, describe.Size(maxInput))
 	}
 	return data, nil
 }

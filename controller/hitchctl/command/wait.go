@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -110,7 +110,7 @@ func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f 
 			return false, nil
 		},
 		result: func(_ scene, took time.Duration) string {
-			return fmt.Sprintf("%s is %s, after %s", screen.Clean(n.Name), f.condition, wording.Age(took))
+			return fmt.Sprintf("%s is %s, after %s", screen.Clean(n.Name), f.condition, describe.Age(took))
 		},
 	}
 	s, err := w.run(ctx)
@@ -163,7 +163,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 	}
 	w := waiting{
 		app: a, display: a.display(f.output), timeout: f.timeout,
-		title: "instance " + wording.Short(id) + " to be " + f.condition,
+		title: "instance " + describe.Short(id) + " to be " + f.condition,
 		watch: []watcher{watchInstances(c), watchNodes(c, id)},
 		shown: func(s scene) []api.Node { return membersOf(s, id) },
 		done: func(s scene) (bool, error) {
@@ -181,7 +181,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 			return len(members) > 0 && len(members) == len(i.Nodes) && !unready, nil
 		},
 		result: func(s scene, took time.Duration) string {
-			return fmt.Sprintf("instance %s is %s with %s, after %s", wording.Short(id), f.condition, count(len(membersOf(s, id)), "node"), wording.Age(took))
+			return fmt.Sprintf("instance %s is %s with %s, after %s", describe.Short(id), f.condition, count(len(membersOf(s, id)), "node"), describe.Age(took))
 		},
 	}
 	s, err := w.run(ctx)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -147,7 +147,7 @@ func (w *waiting) over(ctx context.Context, s scene) error {
 	text := fmt.Sprintf("%s: not within %s", w.title, present.Typed(w.timeout))
 	for _, n := range w.shown(s) {
 		if !n.Ready {
-			text += "\n  " + n.Name + ": " + wording.Why(n)
+			text += "\n  " + n.Name + ": " + describe.Why(n)
 		}
 	}
 	if s.heat != "" {
@@ -218,7 +218,7 @@ func (v *view) draw(s scene) {
 		return
 	}
 	now := v.app.now()
-	right := wording.Age(now.Sub(v.progress.Started))
+	right := describe.Age(now.Sub(v.progress.Started))
 	if v.right != nil {
 		right = v.right(s, now)
 	}

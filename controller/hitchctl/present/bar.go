@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 )
 
 // Bar shows how far an upload is: redrawn in place on a terminal, else one line
@@ -51,7 +51,7 @@ func (b *Bar) Done() {
 		return
 	}
 	if b.sent == b.total {
-		fmt.Fprintf(b.screen, "uploaded %s, %s in %s\n", b.name, wording.Size(b.total), wording.Age(b.now().Sub(b.started)))
+		fmt.Fprintf(b.screen, "uploaded %s, %s in %s\n", b.name, describe.Size(b.total), describe.Age(b.now().Sub(b.started)))
 	}
 }
 
@@ -65,11 +65,11 @@ func (b *Bar) line(now time.Time) string {
 	gauge := b.screen.Paint(screen.Good, strings.Repeat(b.screen.Symbol("█", "#"), full)) +
 		b.screen.Paint(screen.Faint, strings.Repeat(b.screen.Symbol("░", "-"), width-full))
 	took := now.Sub(b.started)
-	text := fmt.Sprintf(" %3d %%  %s", int(done*100), wording.Size(b.sent))
+	text := fmt.Sprintf(" %3d %%  %s", int(done*100), describe.Size(b.sent))
 	if seconds := took.Seconds(); seconds >= 1 {
-		text += "  " + wording.Size(int64(float64(b.sent)/seconds)) + "/s"
+		text += "  " + describe.Size(int64(float64(b.sent)/seconds)) + "/s"
 	}
-	text += "  " + wording.Age(took)
+	text += "  " + describe.Age(took)
 	limit := b.screen.Width()
 	if limit > 0 {
 		limit = max(10, limit-width-screen.Width(text)-1)

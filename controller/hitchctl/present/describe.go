@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -18,11 +18,11 @@ func Node(s *screen.Screen, n api.Node, events []api.Event, now time.Time) []str
 	p.field("ID", n.ID)
 	p.field("Instance", n.VnfInstanceID)
 	p.field("Role", string(n.Role))
-	p.field("State", string(n.State)+", "+wording.NodeState(n.State))
+	p.field("State", string(n.State)+", "+describe.NodeState(n.State))
 	if n.Unconfirmed {
-		p.field("Unconfirmed", wording.UnconfirmedNode(n))
+		p.field("Unconfirmed", describe.UnconfirmedNode(n))
 	}
-	p.field("Ready", wording.Truth(n.Ready))
+	p.field("Ready", describe.Truth(n.Ready))
 	p.field("Addresses", strings.Join(n.Addresses, ", "))
 	p.field("Enrolled", p.moment(n.EnrolledAt))
 	p.field("Attested", attestation(n.Attestation))
@@ -44,21 +44,21 @@ func attestation(a api.Attestation) string {
 	if a == "" {
 		return ""
 	}
-	return string(a) + ", " + wording.Attestation(a)
+	return string(a) + ", " + describe.Attestation(a)
 }
 
 func (p *page) status(n api.Node) {
-	s, conditions := n.Status, wording.Conditions(n)
-	p.field("Reported", wording.Reported(*s))
+	s, conditions := n.Status, describe.Conditions(n)
+	p.field("Reported", describe.Reported(*s))
 	f := s.Facts
-	p.field("System", wording.System(f))
+	p.field("System", describe.System(f))
 	p.field("Host name", f.Hostname)
 	p.field("Agent", f.AgentVersion)
 	if u := s.AgentUpgrade; u != nil {
 		p.upgrade(*u)
 	}
 	if a := s.Activity; a != nil {
-		p.field("Doing", fmt.Sprintf("%s (%s, for %s)", a.Summary, a.Condition, wording.Age(p.now.Sub(a.StartedAt))))
+		p.field("Doing", fmt.Sprintf("%s (%s, for %s)", a.Summary, a.Condition, describe.Age(p.now.Sub(a.StartedAt))))
 	}
 	p.heading("Conditions")
 	if len(conditions) == 0 {
@@ -72,7 +72,7 @@ func (p *page) status(n api.Node) {
 // upgrade is the state of the agent's upgrade, what the reason means unless all is well, and
 // which builds the agent refuses.
 func (p *page) upgrade(u api.AgentUpgrade) {
-	state, doc := wording.Upgrade(u)
+	state, doc := describe.Upgrade(u)
 	p.field("Upgrade", state)
 	if doc.Meaning != "" {
 		p.doc(labelWidth, doc)
@@ -83,8 +83,8 @@ func (p *page) upgrade(u api.AgentUpgrade) {
 }
 
 func (p *page) condition(n api.Node, c api.Condition) {
-	p.line(2, style(wording.OfCondition(n, c)), fmt.Sprintf("%-15s %-7s %s, for %s",
-		screen.Clean(c.Type), c.Status, screen.Clean(c.Reason), wording.Age(p.now.Sub(c.LastTransitionTime))))
+	p.line(2, style(describe.OfCondition(n, c)), fmt.Sprintf("%-15s %-7s %s, for %s",
+		screen.Clean(c.Type), c.Status, screen.Clean(c.Reason), describe.Age(p.now.Sub(c.LastTransitionTime))))
 	if c.Message != "" {
 		p.text(6, screen.Normal, c.Message)
 	}
@@ -100,7 +100,7 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, events []api.E
 	p.field("Kind", string(i.Kind))
 	p.field("State", string(i.State))
 	if i.Unconfirmed {
-		p.field("Unconfirmed", p.origin(i.Restored)+"; "+wording.UnconfirmedInstance(i))
+		p.field("Unconfirmed", p.origin(i.Restored)+"; "+describe.UnconfirmedInstance(i))
 	}
 	p.stack(i)
 	p.field("Version", fmt.Sprint(i.DesiredVersion))
@@ -108,7 +108,7 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, events []api.E
 	p.field("Changed", p.moment(&i.UpdatedAt))
 	p.heading("Nodes")
 	if len(nodes) == 0 {
-		p.text(2, screen.Faint, wording.NoNodes)
+		p.text(2, screen.Faint, describe.NoNodes)
 	} else {
 		p.table(View{Now: now}.Nodes(nodes))
 	}
@@ -117,13 +117,13 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, events []api.E
 		p.heading("Package files")
 	}
 	for _, f := range i.Files {
-		p.text(2, screen.Normal, fmt.Sprintf("%s  %s  sha256:%.12s", f.Path, wording.Size(f.SizeBytes), f.Sha256))
+		p.text(2, screen.Normal, fmt.Sprintf("%s  %s  sha256:%.12s", f.Path, describe.Size(f.SizeBytes), f.Sha256))
 		for _, fault := range f.Faults {
 			p.text(6, screen.Bad, fault.String())
 		}
 	}
 	for _, path := range i.MissingFiles {
-		p.text(2, screen.Bad, path+"  "+wording.MissingFile)
+		p.text(2, screen.Bad, path+"  "+describe.MissingFile)
 	}
 	p.faults("Warnings", i.Warnings)
 	p.lastEvents(events)
@@ -135,12 +135,12 @@ func (p *page) servers(t *api.Topology) {
 	if t == nil {
 		return
 	}
-	named := slices.DeleteFunc(slices.Clone(t.Servers), func(s api.Server) bool { return wording.Server(s) == "" })
+	named := slices.DeleteFunc(slices.Clone(t.Servers), func(s api.Server) bool { return describe.Server(s) == "" })
 	if len(named) > 0 {
 		p.heading("Servers")
 	}
 	for _, s := range named {
-		p.text(2, screen.Normal, s.Name+"  "+s.ID+wording.Server(s))
+		p.text(2, screen.Normal, s.Name+"  "+s.ID+describe.Server(s))
 	}
 }
 
@@ -155,7 +155,7 @@ func (p *page) stack(i api.Instance) {
 	if s == nil || s.Status == "" {
 		return
 	}
-	text := s.Status + ", " + wording.StackSource(*s) + " at " + p.moment(s.ObservedAt)
+	text := s.Status + ", " + describe.StackSource(*s) + " at " + p.moment(s.ObservedAt)
 	if s.StatusReason != "" {
 		text += ": " + s.StatusReason
 	}
@@ -168,7 +168,7 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 	p := &page{screen: s, now: now}
 	p.field("ID", o.ID)
 	p.field("Instance", o.VnfInstanceID)
-	p.field("Operation", wording.OperationName(o))
+	p.field("Operation", describe.OperationName(o))
 	p.field("State", string(o.State))
 	p.field("Started", p.moment(&o.StartedAt))
 	p.field("Finished", p.moment(o.FinishedAt))
@@ -178,11 +178,11 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 	p.field("Stack", o.StackID)
 	p.field("Key", o.IdempotencyKey)
 	if o.Force {
-		p.field("Force", wording.Forced)
+		p.field("Force", describe.Forced)
 	}
 	if o.Error != nil {
 		p.heading("Why it failed")
-		p.text(2, screen.Bad, wording.Problem(*o.Error))
+		p.text(2, screen.Bad, describe.Problem(*o.Error))
 		if o.Error.Detail != "" {
 			p.text(2, screen.Normal, o.Error.Detail)
 		}
@@ -211,7 +211,7 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 }
 
 func (p *page) target(t api.OperationTarget) {
-	text, tone := wording.Target(t)
+	text, tone := describe.Target(t)
 	p.text(2, style(tone), t.Name+"  "+text)
 	if t.Ready {
 		return
@@ -230,10 +230,10 @@ func Volume(s *screen.Screen, v api.Volume, events []api.Event, now time.Time) [
 	p.field("Instance", v.VnfInstanceID)
 	p.field("Node", v.NodeID)
 	if v.SizeBytes > 0 {
-		p.field("Size", fmt.Sprintf("%s (%d bytes)", wording.Size(v.SizeBytes), v.SizeBytes))
+		p.field("Size", fmt.Sprintf("%s (%d bytes)", describe.Size(v.SizeBytes), v.SizeBytes))
 	}
 	p.field("Filesystem", "ext4, UUID "+v.FilesystemUUID)
-	permit, doc := wording.Permit(v)
+	permit, doc := describe.Permit(v)
 	p.field("Permit", permit+", "+doc)
 	p.field("Permit for", v.PermitNodeID)
 	p.field("Changed", p.moment(v.ChangedAt))

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -18,8 +18,8 @@ func Events(s *screen.Screen, list []api.Event) []string {
 
 func (p *page) events(indent int, list []api.Event) {
 	for _, e := range list {
-		p.line(indent, style(wording.OfEvent(e)), fmt.Sprintf("%s  %-19s %s", wording.Moment(e.At), e.Type,
-			screen.Clean(strings.Join([]string{wording.EventObject(e), wording.Event(e)}, "  "))))
+		p.line(indent, style(describe.OfEvent(e)), fmt.Sprintf("%s  %-19s %s", describe.Moment(e.At), e.Type,
+			screen.Clean(strings.Join([]string{describe.EventObject(e), describe.Event(e)}, "  "))))
 	}
 }
 

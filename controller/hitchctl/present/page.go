@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -71,7 +71,7 @@ func (p *page) moment(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
 	}
-	return wording.Moment(*t) + " (" + wording.Relative(*t, p.now) + ")"
+	return describe.Moment(*t) + " (" + describe.Relative(*t, p.now) + ")"
 }
 
 // reason explains a reason: what it means, and what to do.

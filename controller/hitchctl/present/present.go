@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // none is shown if there is nothing else to show.
-const none = wording.None
+const none = describe.None
 
 // Typed is a duration as people type it: 25h, not 25h0m0s.
 func Typed(d time.Duration) string {
@@ -31,22 +31,22 @@ func since(now time.Time, t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return none
 	}
-	return wording.Age(now.Sub(*t))
+	return describe.Age(now.Sub(*t))
 }
 
 // style is how a tone looks on a terminal.
-func style(t wording.Tone) screen.Style {
+func style(t describe.Tone) screen.Style {
 	switch t {
-	case wording.Good:
+	case describe.Good:
 		return screen.Good
-	case wording.Bad:
+	case describe.Bad:
 		return screen.Bad
-	case wording.Waiting:
+	case describe.Waiting:
 		return screen.Waiting
 	}
 	return screen.Normal
 }
 
 func ready(n api.Node) screen.Cell {
-	return screen.Cell{Text: wording.Truth(n.Ready), Style: style(wording.OfReady(n))}
+	return screen.Cell{Text: describe.Truth(n.Ready), Style: style(describe.OfReady(n))}
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -60,7 +60,7 @@ func TestProgressInPlace(t *testing.T) {
 	for i, n := range film {
 		now := at(i * 10)
 		p.Note([]api.Node{n}, now)
-		got = append(got, p.Lines(s, []api.Node{n}, wording.Age(now.Sub(start)), now)...)
+		got = append(got, p.Lines(s, []api.Node{n}, describe.Age(now.Sub(start)), now)...)
 	}
 	want := strings.TrimPrefix(`
 INSTANTIATE END of instance 0b1a5c2e                                          0s
@@ -262,7 +262,7 @@ func TestAgesAndSizes(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Second: "0s", 119 * time.Second: "119s", 125 * time.Second: "2m05s", 61 * time.Minute: "61m", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
 	} {
-		if got := wording.Age(d); got != want {
+		if got := describe.Age(d); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)
 		}
 	}
@@ -272,7 +272,7 @@ func TestAgesAndSizes(t *testing.T) {
 		}
 	}
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 30: "1 GiB", 1<<63 - 1: "8 EiB"} {
-		if got := wording.Size(n); got != want {
+		if got := describe.Size(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}
@@ -449,7 +449,7 @@ func TestReplicas(t *testing.T) {
 			t.Errorf("wide %t: %s", c.wide, diff)
 		}
 	}
-	if tones := []wording.Tone{wording.OfReplica(list[0]), wording.OfReplica(list[1]), wording.OfReplica(list[2]), wording.OfReplica(list[3]), wording.OfReplica(api.Replica{State: api.ReplicaDoor})}; !slices.Equal(tones, []wording.Tone{wording.Good, wording.Good, wording.Bad, wording.Plain, wording.Waiting}) {
+	if tones := []describe.Tone{describe.OfReplica(list[0]), describe.OfReplica(list[1]), describe.OfReplica(list[2]), describe.OfReplica(list[3]), describe.OfReplica(api.Replica{State: api.ReplicaDoor})}; !slices.Equal(tones, []describe.Tone{describe.Good, describe.Good, describe.Bad, describe.Plain, describe.Waiting}) {
 		t.Errorf("the tones are %v", tones)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -38,15 +38,15 @@ func (p *Progress) Note(nodes []api.Node, now time.Time) {
 			p.done[n.ID], at = map[string]time.Time{}, time.Time{}
 		}
 		p.names[n.ID] = screen.Clean(n.Name)
-		steps := wording.Steps(n)
+		steps := describe.Steps(n)
 		maps.DeleteFunc(p.done[n.ID], func(name string, _ time.Time) bool {
-			return !slices.ContainsFunc(steps, func(s wording.Step) bool { return s.Name == name && s.Done })
+			return !slices.ContainsFunc(steps, func(s describe.Step) bool { return s.Name == name && s.Done })
 		})
 		for _, s := range steps {
 			if _, before := p.done[n.ID][s.Name]; s.Done && !before {
 				p.done[n.ID][s.Name] = at
 			}
-			if s.Name != wording.StepEnrolled && s.Name != api.ConditionReady && !slices.Contains(p.order, s.Name) {
+			if s.Name != describe.StepEnrolled && s.Name != api.ConditionReady && !slices.Contains(p.order, s.Name) {
 				p.order = append(p.order, s.Name)
 			}
 		}
@@ -58,15 +58,15 @@ var spinner = []rune("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
 // Lines draws the nodes as a table of their steps, no line wider than the screen.
 // right stands at the end of the title's line.
 func (p *Progress) Lines(s *screen.Screen, nodes []api.Node, right string, now time.Time) []string {
-	titles := append(append([]string{wording.StepEnrolled}, p.order...), api.ConditionReady)
+	titles := append(append([]string{describe.StepEnrolled}, p.order...), api.ConditionReady)
 	t := screen.Table{Columns: []screen.Column{{Title: "NODE"}}}
 	for _, title := range titles {
 		t.Columns = append(t.Columns, screen.Column{Title: title})
 	}
 	for _, n := range nodes {
 		row := []screen.Cell{screen.Text(n.Name)}
-		byName := map[string]wording.Step{}
-		for _, st := range wording.Steps(n) {
+		byName := map[string]describe.Step{}
+		for _, st := range describe.Steps(n) {
 			byName[st.Name] = st
 		}
 		for _, title := range titles {
@@ -78,7 +78,7 @@ func (p *Progress) Lines(s *screen.Screen, nodes []api.Node, right string, now t
 	lines := []string{p.head(s, right), "", table[0]}
 	for i, n := range nodes {
 		lines = append(lines, table[i+1])
-		if text := wording.Why(n); text != "" && !n.Ready {
+		if text := describe.Why(n); text != "" && !n.Ready {
 			lines = append(lines, p.note(s, text)...)
 		}
 	}
@@ -120,7 +120,7 @@ func (p *Progress) note(s *screen.Screen, text string) []string {
 	return wrapped
 }
 
-func (p *Progress) cell(s *screen.Screen, n api.Node, byName map[string]wording.Step, title string, now time.Time) screen.Cell {
+func (p *Progress) cell(s *screen.Screen, n api.Node, byName map[string]describe.Step, title string, now time.Time) screen.Cell {
 	st, known := byName[title]
 	switch {
 	case !known:
@@ -128,7 +128,7 @@ func (p *Progress) cell(s *screen.Screen, n api.Node, byName map[string]wording.
 	case st.Done:
 		text := s.Symbol("✓", "ok")
 		if at, ok := p.done[n.ID][title]; ok && at.After(p.Started) {
-			text += " " + wording.Age(at.Sub(p.Started))
+			text += " " + describe.Age(at.Sub(p.Started))
 		}
 		return screen.Cell{Text: text, Style: screen.Good}
 	case !st.Since.IsZero():
@@ -136,7 +136,7 @@ func (p *Progress) cell(s *screen.Screen, n api.Node, byName map[string]wording.
 		if s.Unicode {
 			frame = string(spinner[now.UnixMilli()/120%int64(len(spinner))])
 		}
-		return screen.Cell{Text: frame + " " + wording.Age(now.Sub(st.Since)), Style: screen.Waiting}
+		return screen.Cell{Text: frame + " " + describe.Age(now.Sub(st.Since)), Style: screen.Waiting}
 	case st.Bad:
 		return screen.Cell{Text: s.Symbol("✗ ", "x ") + st.Text, Style: screen.Bad}
 	case title == api.ConditionReady || st.Text == "":
@@ -151,18 +151,18 @@ func (p *Progress) Transitions(nodes []api.Node, now time.Time) []string {
 	var lines []string
 	say := func(n api.Node, key, text string) {
 		if key = n.ID + " " + key; text != "" && p.told[key] != text {
-			lines = append(lines, fmt.Sprintf("%6s  %s  %s", "+"+wording.Age(now.Sub(p.Started)), screen.Clean(n.Name), screen.Clean(text)))
+			lines = append(lines, fmt.Sprintf("%6s  %s  %s", "+"+describe.Age(now.Sub(p.Started)), screen.Clean(n.Name), screen.Clean(text)))
 		}
 		p.told[key] = text
 	}
 	for _, n := range nodes {
-		say(n, wording.StepEnrolled, string(n.State))
+		say(n, describe.StepEnrolled, string(n.State))
 		if n.Status != nil && n.Status.Activity != nil {
 			say(n, "activity", n.Status.Activity.Summary)
 		}
-		for _, c := range wording.PresentConditions(n) {
+		for _, c := range describe.PresentConditions(n) {
 			if c.Type != api.ConditionReady {
-				say(n, c.Type, fmt.Sprintf("%s %s %s", c.Type, c.Status, wording.ReasonAndMessage(c.Reason, c.Message)))
+				say(n, c.Type, fmt.Sprintf("%s %s %s", c.Type, c.Status, describe.ReasonAndMessage(c.Reason, c.Message)))
 			}
 		}
 		ready := ""
@@ -185,9 +185,9 @@ func (p *Progress) Summary() []string {
 	slices.SortFunc(ids, func(a, b string) int { return strings.Compare(p.names[a]+a, p.names[b]+b) })
 	for _, id := range ids {
 		var parts []string
-		for _, name := range append(append([]string{wording.StepEnrolled}, p.order...), api.ConditionReady) {
+		for _, name := range append(append([]string{describe.StepEnrolled}, p.order...), api.ConditionReady) {
 			if at, ok := p.done[id][name]; ok && at.After(p.Started) {
-				parts = append(parts, screen.Clean(name)+" "+wording.Age(at.Sub(p.Started)))
+				parts = append(parts, screen.Clean(name)+" "+describe.Age(at.Sub(p.Started)))
 			}
 		}
 		if len(parts) > 0 {

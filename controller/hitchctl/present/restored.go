@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -20,7 +20,7 @@ func Restored(s *screen.Screen, i api.Instance, nodes []api.Node, volumes []api.
 	table := screen.Table{Columns: []screen.Column{
 		{Title: "NAME"}, {Title: "ROLE", Spare: 1}, {Title: "ID", Spare: 3}, {Title: "SEEN", Spare: 2}, {Title: "WITH THE CONFIRMATION", Flexible: true}}}
 	for _, n := range nodes {
-		table.Add(screen.Text(n.Name), screen.Text(string(n.Role)), screen.Text(wording.Short(n.ID)), screen.Text(since(now, n.LastSeenAt)), becomes(n))
+		table.Add(screen.Text(n.Name), screen.Text(string(n.Role)), screen.Text(describe.Short(n.ID)), screen.Text(since(now, n.LastSeenAt)), becomes(n))
 	}
 	p.table(table)
 	if len(volumes) > 0 {
@@ -54,8 +54,8 @@ func restoredVolumes(volumes []api.Volume) screen.Table {
 	table := screen.Table{Columns: []screen.Column{
 		{Title: "ID"}, {Title: "RESOURCE", Spare: 1}, {Title: "PERMIT"}, {Title: "AFTER THAT", Flexible: true}}}
 	for _, v := range volumes {
-		after, tone := wording.RestoredVolume(v)
-		table.Add(screen.Text(wording.Short(v.ID)), screen.Text(cmp.Or(v.ResourceID, none)), screen.Text(string(v.PermitState)), screen.Cell{Text: after, Style: style(tone)})
+		after, tone := describe.RestoredVolume(v)
+		table.Add(screen.Text(describe.Short(v.ID)), screen.Text(cmp.Or(v.ResourceID, none)), screen.Text(string(v.PermitState)), screen.Cell{Text: after, Style: style(tone)})
 	}
 	return table
 }

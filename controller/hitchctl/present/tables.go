@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -40,7 +40,7 @@ func (v View) cells(row []screen.Cell, extra ...string) []screen.Cell {
 	return row
 }
 
-const unconfirmed = ", " + wording.Unconfirmed
+const unconfirmed = ", " + describe.Unconfirmed
 
 // Instances is the table of instances.
 func (v View) Instances(list []api.Instance) screen.Table {
@@ -49,7 +49,7 @@ func (v View) Instances(list []api.Instance) screen.Table {
 		screen.Column{Title: "NODES", Spare: 1}, screen.Column{Title: "MISSING FILES", Spare: 1}, screen.Column{Title: "CHANGED", Spare: 3},
 		screen.Column{Title: "+VERSION"}, screen.Column{Title: "+STACK"}, screen.Column{Title: "+STACK STATUS"}, screen.Column{Title: "+WARNINGS"})}
 	for _, i := range list {
-		state := style(wording.OfInstance(i.State))
+		state := style(describe.OfInstance(i.State))
 		text := string(i.State)
 		if i.Unconfirmed {
 			text, state = text+unconfirmed, screen.Bad
@@ -81,11 +81,11 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		screen.Column{Title: "+INSTANCE"}, screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"},
 		screen.Column{Title: "+UPGRADE"}, screen.Column{Title: "+ATTESTED"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, n := range list {
-		id, agent, upgrade, applied := wording.Short(n.ID), none, none, int64(0)
+		id, agent, upgrade, applied := describe.Short(n.ID), none, none, int64(0)
 		if v.Wide {
 			id = n.ID
 		}
-		state := screen.Cell{Text: string(n.State), Style: style(wording.OfNode(n.State))}
+		state := screen.Cell{Text: string(n.State), Style: style(describe.OfNode(n.State))}
 		if n.Unconfirmed {
 			state = screen.Cell{Text: state.Text + unconfirmed, Style: screen.Bad}
 		}
@@ -98,7 +98,7 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, ready(n),
 			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id),
-		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(wording.Why(n)))...)
+		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(describe.Why(n)))...)
 	}
 	return t
 }
@@ -114,15 +114,15 @@ func (v View) Operations(list []api.Operation) screen.Table {
 		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1},
 		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, o := range list {
-		id := wording.ShortOperation(o)
+		id := describe.ShortOperation(o)
 		if v.Wide {
 			id = o.ID
 		}
 		t.Add(append(v.cells([]screen.Cell{
-			screen.Text(id), screen.Text(wording.OperationName(o)),
-			{Text: string(o.State), Style: style(wording.OfOperation(o.State))},
-			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(wording.Took(o)),
-		}, cmp.Or(o.StackID, none), cmp.Or(o.IdempotencyKey, none)), screen.Text(wording.Operation(o)))...)
+			screen.Text(id), screen.Text(describe.OperationName(o)),
+			{Text: string(o.State), Style: style(describe.OfOperation(o.State))},
+			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(describe.Took(o)),
+		}, cmp.Or(o.StackID, none), cmp.Or(o.IdempotencyKey, none)), screen.Text(describe.Operation(o)))...)
 	}
 	return t
 }
@@ -134,9 +134,9 @@ func (v View) Volumes(list []api.Volume) screen.Table {
 		screen.Column{Title: "PERMIT"}, screen.Column{Title: "NODE", Spare: 2}, screen.Column{Title: "CHANGED", Spare: 3},
 		screen.Column{Title: "+FILESYSTEM UUID"}, screen.Column{Title: "+INSTANCE"})}
 	for _, vol := range list {
-		size, node := none, wording.Short(vol.NodeID)
+		size, node := none, describe.Short(vol.NodeID)
 		if vol.SizeBytes > 0 {
-			size = wording.Size(vol.SizeBytes)
+			size = describe.Size(vol.SizeBytes)
 		}
 		if v.Wide {
 			node = vol.NodeID
@@ -150,7 +150,7 @@ func (v View) Volumes(list []api.Volume) screen.Table {
 }
 
 func permit(v api.Volume) screen.Cell {
-	cell := screen.Cell{Text: string(v.PermitState), Style: style(wording.OfPermit(v.PermitState))}
+	cell := screen.Cell{Text: string(v.PermitState), Style: style(describe.OfPermit(v.PermitState))}
 	if v.Unconfirmed {
 		cell = screen.Cell{Text: cell.Text + unconfirmed, Style: screen.Bad}
 	}
@@ -180,7 +180,7 @@ func (v View) expires(at *time.Time) screen.Cell {
 	case at == nil:
 		return screen.Text("never")
 	case at.After(v.Now):
-		return screen.Text(wording.Relative(*at, v.Now))
+		return screen.Text(describe.Relative(*at, v.Now))
 	}
 	return screen.Cell{Text: "expired", Style: screen.Bad}
 }
@@ -196,7 +196,7 @@ func (v View) Replicas(list []api.Replica) screen.Table {
 			term = strconv.FormatInt(r.Term, 10)
 		}
 		t.Add(append(v.cells([]screen.Cell{
-			screen.Text(r.ID), {Text: string(r.State), Style: style(wording.OfReplica(r))}, screen.Text(wording.Lag(r)),
+			screen.Text(r.ID), {Text: string(r.State), Style: style(describe.OfReplica(r))}, screen.Text(describe.Lag(r)),
 			screen.Text(term), screen.Text(since(v.Now, r.WriterSince)), screen.Text(r.Version),
 		}, strconv.Itoa(r.Schema), cmp.Or(r.URL, none)), screen.Text(r.Message))...)
 	}

@@ -5,19 +5,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
-	"github.com/nodehitch/nodehitch/controller/waterfall"
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/timeline"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // waterfall shows for each target how long each step took, the slowest targets first.
 func (p *page) waterfall(o api.Operation, events []api.Event) {
-	w := waterfall.Of(o, events)
+	w := timeline.Of(o, events)
 	if len(w.Falls) == 0 {
 		return
 	}
-	p.heading("Waterfall, from " + w.Start.UTC().Format(time.TimeOnly+"Z") + ", " + wording.Precise(w.End.Sub(w.Start)))
+	p.heading("Waterfall, from " + w.Start.UTC().Format(time.TimeOnly+"Z") + ", " + describe.Precise(w.End.Sub(w.Start)))
 	const most = 10
 	for _, f := range w.Falls[:min(most, len(w.Falls))] {
 		p.fall(f, w)
@@ -28,7 +28,7 @@ func (p *page) waterfall(o api.Operation, events []api.Event) {
 }
 
 // fall draws the steps of a target.
-func (p *page) fall(f waterfall.Fall, w waterfall.Waterfall) {
+func (p *page) fall(f timeline.Fall, w timeline.Waterfall) {
 	const names, times, narrowest, widest = 26, 18, 10, 50
 	width := widest
 	if w := p.screen.Width(); w > 0 {
@@ -43,7 +43,7 @@ func (p *page) fall(f waterfall.Fall, w waterfall.Waterfall) {
 		to = min(width, max(to, from+1))
 		from = min(from, to-1)
 		bar := strings.Repeat(" ", from) + strings.Repeat(p.screen.Symbol("█", "#"), to-from) + strings.Repeat(" ", width-to)
-		p.line(4, screen.Normal, fmt.Sprintf("%-*s %s %7s %8s", names-3, screen.Clean(s.Name), bar, wording.Precise(s.End.Sub(s.Begin)), "+"+wording.Precise(s.End.Sub(w.Start))))
+		p.line(4, screen.Normal, fmt.Sprintf("%-*s %s %7s %8s", names-3, screen.Clean(s.Name), bar, describe.Precise(s.End.Sub(s.Begin)), "+"+describe.Precise(s.End.Sub(w.Start))))
 	}
 	for _, s := range f.Open {
 		p.line(4, screen.Waiting, fmt.Sprintf("%-*s %s", names-3, screen.Clean(s.Name), screen.Clean(s.Why)))

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/ui/page"
 	"github.com/nodehitch/nodehitch/controller/ui/page/pagetest"
-	"github.com/nodehitch/nodehitch/controller/wording"
 )
 
 // vendored is a file from a package of npm.
@@ -174,7 +174,7 @@ func TestTheScriptSaysAgesAsTheServerDoes(t *testing.T) {
 	for s := -400000.0; s < 400000; s = s + 1 + max(s, -s)/37 {
 		seconds = append(seconds, s)
 		at := pagetest.Now.Add(-time.Duration(s * float64(time.Second)))
-		want = append(want, wording.Relative(at, pagetest.Now), wording.RelativeMinute(at, pagetest.Now))
+		want = append(want, describe.Relative(at, pagetest.Now), describe.RelativeMinute(at, pagetest.Now))
 	}
 	list, _ := json.Marshal(seconds)
 	program := "function age(seconds) {" + body + ";" + string(list) + ".forEach(function (s) { console.log(relative(s)); console.log(relativeMinute(s)); });"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -85,7 +85,7 @@ func volumeDecisions(volumes []api.Volume, nodes []api.Node) (list []decision) {
 	for _, v := range volumes {
 		switch {
 		case v.PermitState == api.PermitInterrupted && !v.ReformatRequested:
-			_, interrupted.Meaning = wording.Permit(v)
+			_, interrupted.Meaning = describe.Permit(v)
 			objects = append(objects, volumeName(v.ID))
 			interrupted.Commands = append(interrupted.Commands, volumeCommands(v, nodes)...)
 		case v.Unconfirmed && v.NodeID != "" && !v.ReformatRequested:
@@ -123,7 +123,7 @@ func adoptable(v api.Volume, nodes []api.Node) string {
 		if n.ID != v.NodeID {
 			continue
 		}
-		for _, c := range wording.PresentConditions(n) {
+		for _, c := range describe.PresentConditions(n) {
 			for _, a := range c.Adoptable {
 				if a.VolumeID == v.ID {
 					return a.FilesystemUUID
@@ -154,7 +154,7 @@ func nodeDecisions(nodes []api.Node, volumes []api.Volume) (list []decision) {
 			continue
 		}
 		var reasons []api.Reason
-		for _, c := range wording.Conditions(n) {
+		for _, c := range describe.Conditions(n) {
 			if c.Status == api.ConditionFalse {
 				reasons = append(reasons, c.Reason)
 			}
@@ -210,7 +210,7 @@ func lost(nodes []api.Node) []decision {
 	if len(objects) == 0 {
 		return nil
 	}
-	d := decision{Badge: badge{"bad", "Lost"}, Title: "No longer calling", Meaning: wording.NodeState(api.NodeLost)}
+	d := decision{Badge: badge{"bad", "Lost"}, Title: "No longer calling", Meaning: describe.NodeState(api.NodeLost)}
 	d.about(objects, withQuery(PathNodes, map[string][]string{"state": {string(api.NodeLost)}}))
 	return []decision{d}
 }
@@ -225,8 +225,8 @@ func failed(operations []api.Operation) (list []decision) {
 	}
 	for _, o := range operations {
 		if o.State == api.Failed && latest[o.VnfInstanceID].Sequence == o.Sequence {
-			list = append(list, decision{Badge: badge{"bad", "Failed"}, Title: wording.OperationName(o), Objects: []name{operationName(o)},
-				Meaning: wording.Operation(o), Action: "remove the cause, then repeat the operation"})
+			list = append(list, decision{Badge: badge{"bad", "Failed"}, Title: describe.OperationName(o), Objects: []name{operationName(o)},
+				Meaning: describe.Operation(o), Action: "remove the cause, then repeat the operation"})
 		}
 	}
 	shown, rest := few(list, fewObjects)
@@ -238,7 +238,7 @@ func failed(operations []api.Operation) (list []decision) {
 }
 
 func operationName(o api.Operation) name {
-	return name{wording.ShortOperation(o), o.ID, operationPath(o)}
+	return name{describe.ShortOperation(o), o.ID, operationPath(o)}
 }
 
 func rollout(r api.AgentRollout) []decision {

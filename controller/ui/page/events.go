@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -26,12 +26,12 @@ func (f Frame) newest(events []api.Event, most int) (list []happening) {
 }
 
 func (f Frame) happening(e api.Event) happening {
-	return happening{At: f.age(&e.At), Badge: toned(wording.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: wording.Event(e)}
+	return happening{At: f.age(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: describe.Event(e)}
 }
 
 // eventObject is what the event is about.
 func eventObject(e api.Event) name {
-	object := name{Text: wording.EventObject(e)}
+	object := name{Text: describe.EventObject(e)}
 	instance, sequence, _ := strings.Cut(e.OperationID, "/")
 	number, err := strconv.ParseInt(sequence, 10, 64)
 	switch {
@@ -59,7 +59,7 @@ func (h History) content(f Frame) content {
 	query := f.query()
 	var found []api.Event
 	for _, e := range slices.Backward(h.Events) {
-		if fits(query, "type", e.Type) && contains(query, string(e.Type), wording.EventObject(e), wording.Event(e), e.NodeName, e.By) {
+		if fits(query, "type", e.Type) && contains(query, string(e.Type), describe.EventObject(e), describe.Event(e), e.NodeName, e.By) {
 			found = append(found, e)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -24,9 +24,9 @@ type instanceRow struct {
 }
 
 func (f Frame) instanceRow(i api.Instance, ready int) instanceRow {
-	row := instanceRow{Instance: instanceName(i.ID), Kind: string(i.Kind), State: unconfirmed(toned(wording.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+	row := instanceRow{Instance: instanceName(i.ID), Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
 		Ready: ready, Nodes: len(i.Nodes), Percent: percent(100 * float64(min(ready, len(i.Nodes))) / float64(max(1, len(i.Nodes)))),
-		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, wording.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
+		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, describe.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
 	if i.Stack != nil {
 		row.StackStatus = i.Stack.Status
 	}
@@ -139,12 +139,12 @@ const fewNodes = 50
 
 func (v Instance) content(f Frame) content {
 	i := v.Instance
-	p := instancePage{ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(wording.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+	p := instancePage{ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
 		Total: len(v.Nodes), Roles: rolesOf(i.ID, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings), Versions: f.versions(i, v.Events),
 		NodesPath: withQuery(PathNodes, map[string][]string{"instance": {i.ID}}), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
-		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: wording.NoNodes}
+		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: describe.NoNodes}
 	if i.Unconfirmed {
-		p.Unconfirmed = wording.UnconfirmedInstance(i)
+		p.Unconfirmed = describe.UnconfirmedInstance(i)
 		if r := i.Restored; r != nil {
 			p.Restored = fields(field{Label: "Restored", Time: f.both(&r.RestoredAt)}, field{Label: "From a backup of", Time: f.both(&r.TakenAt)})
 		}
@@ -174,7 +174,7 @@ func (v Instance) content(f Frame) content {
 	for _, o := range operations {
 		p.Operations = append(p.Operations, f.operationRow(o))
 	}
-	return content{name: "instance", title: "Instance " + wording.Short(i.ID), section: PathInstances,
+	return content{name: "instance", title: "Instance " + describe.Short(i.ID), section: PathInstances,
 		changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents}, data: p}
 }
 
@@ -218,8 +218,8 @@ func (f Frame) stack(i api.Instance) []field {
 	if s := i.Stack; s != nil {
 		list = append(list, field{Label: "Name", Text: s.Name})
 		if s.Status != "" {
-			status := toned(wording.OfStack(s.Status), s.Status)
-			list = append(list, field{Label: "Status", Badge: &status}, field{Label: "Observed", Text: wording.StackSource(*s), Time: f.both(s.ObservedAt)},
+			status := toned(describe.OfStack(s.Status), s.Status)
+			list = append(list, field{Label: "Status", Badge: &status}, field{Label: "Observed", Text: describe.StackSource(*s), Time: f.both(s.ObservedAt)},
 				field{Label: "Reason", Text: s.StatusReason})
 		}
 	}
@@ -228,10 +228,10 @@ func (f Frame) stack(i api.Instance) []field {
 
 func files(i api.Instance) (list []fileShown) {
 	for _, path := range i.MissingFiles {
-		list = append(list, fileShown{Path: path, Badge: badge{"wait", "Missing"}, Action: wording.MissingFile})
+		list = append(list, fileShown{Path: path, Badge: badge{"wait", "Missing"}, Action: describe.MissingFile})
 	}
 	for _, file := range i.Files {
-		shown := fileShown{Path: file.Path, Badge: badge{"good", "There"}, Size: wording.Size(file.SizeBytes), Digest: short(file.Sha256), Faults: faults(file.Faults)}
+		shown := fileShown{Path: file.Path, Badge: badge{"good", "There"}, Size: describe.Size(file.SizeBytes), Digest: short(file.Sha256), Faults: faults(file.Faults)}
 		if len(file.Faults) > 0 {
 			shown.Badge = badge{"bad", "Not valid"}
 		}

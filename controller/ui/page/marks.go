@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 )
 
 // badge is a word with a symbol and a colour: none of the three is needed to read the others.
@@ -14,24 +14,24 @@ type badge struct {
 	Text string
 }
 
-func mark(t wording.Tone) string {
+func mark(t describe.Tone) string {
 	switch t {
-	case wording.Good:
+	case describe.Good:
 		return "good"
-	case wording.Bad:
+	case describe.Bad:
 		return "bad"
-	case wording.Waiting:
+	case describe.Waiting:
 		return "wait"
 	}
 	return "plain"
 }
 
-func toned(t wording.Tone, text string) badge { return badge{Mark: mark(t), Text: text} }
+func toned(t describe.Tone, text string) badge { return badge{Mark: mark(t), Text: text} }
 
 // unconfirmed is a badge of what a restore brought back.
 func unconfirmed(b badge, yes bool) badge {
 	if yes {
-		return badge{Mark: "bad", Text: b.Text + ", " + wording.Unconfirmed}
+		return badge{Mark: "bad", Text: b.Text + ", " + describe.Unconfirmed}
 	}
 	return b
 }
@@ -59,18 +59,18 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 	if t == nil || t.IsZero() {
 		return stamp{}
 	}
-	s := stamp{ISO: t.UTC().Format(time.RFC3339), Moment: wording.Moment(*t), Show: show}
+	s := stamp{ISO: t.UTC().Format(time.RFC3339), Moment: describe.Moment(*t), Show: show}
 	switch {
 	case f.Fragment:
 		s.Text = s.Moment
 	case show == showAge:
-		s.Text = wording.Relative(*t, f.Now)
+		s.Text = describe.Relative(*t, f.Now)
 	case show == showMinute:
-		s.Text = wording.RelativeMinute(*t, f.Now)
+		s.Text = describe.RelativeMinute(*t, f.Now)
 	case show == showFor:
-		s.Text = wording.Age(f.Now.Sub(*t))
+		s.Text = describe.Age(f.Now.Sub(*t))
 	default:
-		s.Text = s.Moment + " (" + wording.Relative(*t, f.Now) + ")"
+		s.Text = s.Moment + " (" + describe.Relative(*t, f.Now) + ")"
 	}
 	return s
 }
@@ -116,14 +116,14 @@ type name struct {
 	Text, Full, Path string
 }
 
-func instanceName(id string) name { return name{wording.Short(id), id, instancePath(id)} }
+func instanceName(id string) name { return name{describe.Short(id), id, instancePath(id)} }
 func nodeName(text, id string) name {
 	if text == "" {
-		text = wording.Short(id)
+		text = describe.Short(id)
 	}
 	return name{text, id, nodePath(id)}
 }
-func volumeName(id string) name { return name{wording.Short(id), id, volumePath(id)} }
+func volumeName(id string) name { return name{describe.Short(id), id, volumePath(id)} }
 
 // field is a labelled value of an object: a text, a time or a link. One without a value is left
 // out.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -20,10 +20,10 @@ type nodeRow struct {
 
 func (f Frame) nodeRow(n api.Node) nodeRow {
 	row := nodeRow{Node: nodeName(n.Name, n.ID), Instance: instanceName(n.VnfInstanceID), Role: string(n.Role),
-		State: unconfirmed(toned(wording.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
-		Seen: f.minute(n.LastSeenAt), Agent: wording.None, Why: wording.Why(n)}
+		State: unconfirmed(toned(describe.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
+		Seen: f.minute(n.LastSeenAt), Agent: describe.None, Why: describe.Why(n)}
 	if n.Status != nil {
-		row.Agent = cmp.Or(n.Status.Facts.AgentVersion, wording.None)
+		row.Agent = cmp.Or(n.Status.Facts.AgentVersion, describe.None)
 	}
 	return row
 }
@@ -31,9 +31,9 @@ func (f Frame) nodeRow(n api.Node) nodeRow {
 // readiness is whether a node is Ready.
 func readiness(n api.Node) badge {
 	if n.Ready {
-		return toned(wording.OfReady(n), "Ready")
+		return toned(describe.OfReady(n), "Ready")
 	}
-	return toned(wording.OfReady(n), "Not ready")
+	return toned(describe.OfReady(n), "Not ready")
 }
 
 type nodesPage struct {
@@ -45,7 +45,7 @@ func (v Nodes) content(f Frame) content {
 	query := f.query()
 	var found []api.Node
 	for _, n := range v.Nodes {
-		if fits(query, "state", n.State) && fits(query, "role", n.Role) && fits(query, "ready", wording.Truth(n.Ready)) &&
+		if fits(query, "state", n.State) && fits(query, "role", n.Role) && fits(query, "ready", describe.Truth(n.Ready)) &&
 			begins(query, "instance", n.VnfInstanceID) && contains(query, nodeTexts(n)...) {
 			found = append(found, n)
 		}
@@ -56,7 +56,7 @@ func (v Nodes) content(f Frame) content {
 		rows = append(rows, f.nodeRow(n))
 	}
 	form := newFilter(f, PathNodes, textControl("name, id, address, reason"),
-		choice("state", "State", nodeStates...), choice("ready", "Ready", wording.Truth(true), wording.Truth(false)),
+		choice("state", "State", nodeStates...), choice("ready", "Ready", describe.Truth(true), describe.Truth(false)),
 		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
 	return content{name: "nodes", title: "Nodes", lead: "Every server that has a role, and what stands between it and Ready.", filter: &form,
 		changed: []string{ChangedNodes}, data: nodesPage{Rows: rows, Pager: pager}}
@@ -69,8 +69,8 @@ var (
 
 // nodeTexts is where a text is looked for.
 func nodeTexts(n api.Node) []string {
-	texts := append([]string{n.Name, n.ID, wording.Why(n), string(n.Attestation)}, n.Addresses...)
-	for _, c := range wording.Conditions(n) {
+	texts := append([]string{n.Name, n.ID, describe.Why(n), string(n.Attestation)}, n.Addresses...)
+	for _, c := range describe.Conditions(n) {
 		texts = append(texts, c.Reason)
 	}
 	for _, w := range n.Withheld {
@@ -88,7 +88,7 @@ type step struct {
 }
 
 func track(n api.Node) (list []step) {
-	for _, s := range wording.Steps(n) {
+	for _, s := range describe.Steps(n) {
 		shown := step{Name: s.Name, Mark: "plain", Text: "not yet"}
 		switch {
 		case s.Done:
@@ -117,8 +117,8 @@ type conditionShown struct {
 }
 
 func (f Frame) conditions(n api.Node) (list []conditionShown) {
-	for _, c := range wording.Conditions(n) {
-		shown := conditionShown{Type: c.Type, Badge: toned(wording.OfCondition(n, c), string(c.Status)), Reason: c.Reason,
+	for _, c := range describe.Conditions(n) {
+		shown := conditionShown{Type: c.Type, Badge: toned(describe.OfCondition(n, c), string(c.Status)), Reason: c.Reason,
 			For: f.last(c.LastTransitionTime), Message: c.Message, Meaning: api.Reasons[c.Reason].Meaning, Good: c.Status == api.ConditionTrue}
 		if !shown.Good {
 			shown.Action = api.Reasons[c.Reason].Action
@@ -201,18 +201,18 @@ type upgradeShown struct {
 
 func (v Node) content(f Frame) content {
 	n := v.Node
-	p := nodePage{Name: cmp.Or(n.Name, n.ID), ID: n.ID, State: unconfirmed(toned(wording.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
-		Meaning: wording.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.ownWithheld(v),
+	p := nodePage{Name: cmp.Or(n.Name, n.ID), ID: n.ID, State: unconfirmed(toned(describe.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
+		Meaning: describe.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.ownWithheld(v),
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"node": {n.ID}}), Commands: nodeCommands(n)}
 	if n.Unconfirmed {
-		p.Meaning = wording.UnconfirmedNode(n)
+		p.Meaning = describe.UnconfirmedNode(n)
 	}
 	if n.Status != nil && n.Status.Activity != nil {
 		a := n.Status.Activity
 		p.Doing = &doing{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
 	}
 	if !n.Ready && p.Doing == nil {
-		p.Why = wording.Why(n)
+		p.Why = describe.Why(n)
 	}
 	if n.Status != nil && n.Status.AgentUpgrade != nil {
 		p.Upgrade = f.upgrade(*n.Status.AgentUpgrade)
@@ -240,7 +240,7 @@ func (f Frame) nodeFacts(n api.Node) []field {
 		{Label: "Enrolled", Time: f.both(n.EnrolledAt)},
 	}
 	if n.Attestation != "" {
-		list = append(list, field{Label: "Attested", Text: string(n.Attestation) + ", " + wording.Attestation(n.Attestation)})
+		list = append(list, field{Label: "Attested", Text: string(n.Attestation) + ", " + describe.Attestation(n.Attestation)})
 	}
 	list = append(list, field{Label: "Last seen", Time: f.both(n.LastSeenAt)})
 	if n.CertificateSerial != "" {
@@ -248,14 +248,14 @@ func (f Frame) nodeFacts(n api.Node) []field {
 	}
 	list = append(list, field{Label: "Present document", Text: generation(n.Generation)})
 	if s := n.Status; s != nil {
-		list = append(list, field{Label: "Reported", Text: wording.Reported(*s)}, field{Label: "System", Text: wording.System(s.Facts)},
+		list = append(list, field{Label: "Reported", Text: describe.Reported(*s)}, field{Label: "System", Text: describe.System(s.Facts)},
 			field{Label: "Host name", Text: s.Facts.Hostname}, field{Label: "Agent", Text: s.Facts.AgentVersion})
 	}
 	return fields(list...)
 }
 
 func (f Frame) upgrade(u api.AgentUpgrade) *upgradeShown {
-	text, doc := wording.Upgrade(u)
+	text, doc := describe.Upgrade(u)
 	shown := &upgradeShown{Text: text, Meaning: doc.Meaning, Action: doc.Action}
 	for _, r := range u.Refused {
 		shown.Refused = append(shown.Refused, field{Label: r.Version, Text: short(r.Sha256), Time: f.both(&r.At)})

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -22,9 +22,9 @@ type operationRow struct {
 }
 
 func (f Frame) operationRow(o api.Operation) operationRow {
-	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceID), Name: wording.OperationName(o),
-		State: toned(wording.OfOperation(o.State), string(o.State)), Started: f.age(&o.StartedAt), Took: wording.Took(o),
-		Targets: len(o.Targets), Text: wording.Operation(o)}
+	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceID), Name: describe.OperationName(o),
+		State: toned(describe.OfOperation(o.State), string(o.State)), Started: f.age(&o.StartedAt), Took: describe.Took(o),
+		Targets: len(o.Targets), Text: describe.Operation(o)}
 	if o.FinishedAt == nil {
 		row.Deadline = f.age(&o.Deadline)
 	}
@@ -46,7 +46,7 @@ func (v Operations) content(f Frame) content {
 	var found []api.Operation
 	for _, o := range v.Operations {
 		if fits(query, "state", o.State) && fits(query, "operation", o.Operation) && begins(query, "instance", o.VnfInstanceID) &&
-			contains(query, o.ID, wording.OperationName(o), wording.Operation(o), o.StackID, o.IdempotencyKey) {
+			contains(query, o.ID, describe.OperationName(o), describe.Operation(o), o.StackID, o.IdempotencyKey) {
 			found = append(found, o)
 		}
 	}
@@ -74,7 +74,7 @@ type targetShown struct {
 
 // shownTarget names the node that it waits for if names has it.
 func shownTarget(t api.OperationTarget, names map[string]string) targetShown {
-	text, tone := wording.Target(t)
+	text, tone := describe.Target(t)
 	shown := targetShown{Node: nodeName(t.Name, t.NodeID), Badge: toned(tone, text), Message: t.Message}
 	if !t.Ready {
 		doc := api.Reasons[t.Reason]
@@ -129,17 +129,17 @@ const mostTargets = 100
 
 func (v Operation) content(f Frame) content {
 	o := v.Operation
-	p := operationPage{Name: wording.OperationName(o), ID: o.ID, State: toned(wording.OfOperation(o.State), string(o.State)), Facts: f.operationFacts(o),
+	p := operationPage{Name: describe.OperationName(o), ID: o.ID, State: toned(describe.OfOperation(o.State), string(o.State)), Facts: f.operationFacts(o),
 		Total: len(o.Targets), Warnings: faults(o.Warnings), Waterfall: f.waterfall(o, v.Events),
 		History: withQuery(PathHistory, map[string][]string{"instance": {o.VnfInstanceID}}), Commands: operationCommands(o)}
 	p.Started = f.age(&o.StartedAt)
 	if o.FinishedAt == nil {
 		p.Deadline = f.age(&o.Deadline)
 	} else {
-		p.Took = wording.Took(o)
+		p.Took = describe.Took(o)
 	}
 	if o.Error != nil {
-		p.Error = &problemShown{Title: wording.Problem(*o.Error), Detail: o.Error.Detail, Faults: faults(o.Error.InvalidParams)}
+		p.Error = &problemShown{Title: describe.Problem(*o.Error), Detail: o.Error.Detail, Faults: faults(o.Error.InvalidParams)}
 	}
 	for _, m := range o.Leaving {
 		p.Leaving = append(p.Leaving, nodeName(m.Name, m.NodeID))
@@ -163,7 +163,7 @@ func (v Operation) content(f Frame) content {
 	p.Targets = slices.Concat(waiting, ready)
 	own := slices.DeleteFunc(slices.Clone(v.Events), func(e api.Event) bool { return e.OperationID != o.ID })
 	p.Events = f.newest(own, fewEvents)
-	return content{name: "operation", title: p.Name + " " + wording.ShortOperation(o), section: PathOperations,
+	return content{name: "operation", title: p.Name + " " + describe.ShortOperation(o), section: PathOperations,
 		changed: []string{ChangedOperations, ChangedNodes, ChangedEvents}, data: p}
 }
 
@@ -173,11 +173,11 @@ func (f Frame) operationFacts(o api.Operation) []field {
 	if o.FinishedAt == nil {
 		list = append(list, field{Label: "Deadline", Time: f.both(&o.Deadline)})
 	} else {
-		list = append(list, field{Label: "Finished", Time: f.both(o.FinishedAt)}, field{Label: "Took", Text: wording.Took(o)})
+		list = append(list, field{Label: "Finished", Time: f.both(o.FinishedAt)}, field{Label: "Took", Text: describe.Took(o)})
 	}
 	list = append(list, field{Label: "Cancelled by", Text: o.CancelledBy}, field{Label: "Stack", Text: o.StackID}, field{Label: "Key", Text: o.IdempotencyKey})
 	if o.Force {
-		list = append(list, field{Label: "Force", Text: wording.Forced})
+		list = append(list, field{Label: "Force", Text: describe.Forced})
 	}
 	return fields(list...)
 }
@@ -200,4 +200,4 @@ func short(sha256 string) string { return "sha256:" + sha256[:min(12, len(sha256
 func generation(n int64) string { return "generation " + strconv.FormatInt(n, 10) }
 
 // listed is texts with commas, None for none.
-func listed(texts []string) string { return cmp.Or(strings.Join(texts, ", "), wording.None) }
+func listed(texts []string) string { return cmp.Or(strings.Join(texts, ", "), describe.None) }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -100,7 +100,7 @@ func (o Overview) fleet() fleet {
 		numbers[at]++
 		class := cellClass[at]
 		if at == notReady {
-			if wording.OfReady(n) == wording.Bad {
+			if describe.OfReady(n) == describe.Bad {
 				failing = true
 			} else {
 				class = waitingCell
@@ -172,7 +172,7 @@ func atWork(f Frame, operations []api.Operation, names map[string]string) (list 
 		if o.State != api.Processing {
 			continue
 		}
-		w := working{Name: wording.OperationName(o), Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
+		w := working{Name: describe.OperationName(o), Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
 			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
 			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
 		var waiting []targetShown
@@ -205,21 +205,21 @@ type agentInFlight struct {
 }
 
 func shownRollout(f Frame, r api.AgentRollout) rolloutShown {
-	tone := wording.Plain
+	tone := describe.Plain
 	switch r.State {
 	case api.RolloutStopped:
-		tone = wording.Bad
+		tone = describe.Bad
 	case api.RolloutPaused, api.RolloutProgressing:
-		tone = wording.Waiting
+		tone = describe.Waiting
 	case api.RolloutComplete:
-		tone = wording.Good
+		tone = describe.Good
 	}
 	shown := rolloutShown{Badge: toned(tone, string(r.State)), Fields: fields(
 		field{Label: "Wanted version", Text: r.Version}, field{Label: "Mode", Text: string(r.Mode)}, field{Label: "Started", Time: f.both(r.StartedAt)},
 		field{Label: "By", Text: r.StartedBy}, field{Label: "Message", Text: r.Message})}
 	for _, a := range r.InFlight {
-		shown.InFlight = append(shown.InFlight, agentInFlight{Node: nodeName(a.Name, a.NodeID), Version: cmp.Or(a.Version, wording.None), To: a.To,
-			Wave: a.Wave, Since: f.last(a.Since), Text: wording.ReasonAndMessage(a.Reason, a.Message)})
+		shown.InFlight = append(shown.InFlight, agentInFlight{Node: nodeName(a.Name, a.NodeID), Version: cmp.Or(a.Version, describe.None), To: a.To,
+			Wave: a.Wave, Since: f.last(a.Since), Text: describe.ReasonAndMessage(a.Reason, a.Message)})
 	}
 	return shown
 }
@@ -233,7 +233,7 @@ type agentCount struct {
 
 func agents(r api.AgentRollout) (list []agentCount) {
 	for _, c := range r.Nodes {
-		list = append(list, agentCount{Version: cmp.Or(c.Version, wording.None), Badge: toned(wording.OfAgent(c.State), string(c.State)), Nodes: c.Nodes})
+		list = append(list, agentCount{Version: cmp.Or(c.Version, describe.None), Badge: toned(describe.OfAgent(c.State), string(c.State)), Nodes: c.Nodes})
 	}
 	return list
 }

@@ -3,7 +3,7 @@ package page
 import (
 	"net/http"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -15,7 +15,7 @@ type problemPage struct {
 }
 
 func (v Problem) content(Frame) content {
-	p := problemPage{Status: v.Problem.Status, Problem: problemShown{Title: wording.Problem(v.Problem), Detail: v.Problem.Detail, Faults: faults(v.Problem.InvalidParams)}}
+	p := problemPage{Status: v.Problem.Status, Problem: problemShown{Title: describe.Problem(v.Problem), Detail: v.Problem.Detail, Faults: faults(v.Problem.InvalidParams)}}
 	title := "Something failed"
 	switch v.Problem.Status {
 	case http.StatusNotFound:

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/params"
 )
@@ -73,7 +73,7 @@ func (v Registries) content(f Frame) content {
 
 // registriesOf is each server that has the role, or the instance alone if none has.
 func registriesOf(i api.Instance, given *params.Registry, nodes []api.Node) (list []registryShown) {
-	shown := registryShown{Instance: instanceName(i.ID), Image: given.ImagePath, Data: given.DataDirectory(), Badge: badge{"wait", "No server"}, Text: wording.NoNodes}
+	shown := registryShown{Instance: instanceName(i.ID), Image: given.ImagePath, Data: given.DataDirectory(), Badge: badge{"wait", "No server"}, Text: describe.NoNodes}
 	if shown.Image == "" {
 		shown.Image = "pulled from the public registry"
 	}
@@ -101,9 +101,9 @@ func registriesOf(i api.Instance, given *params.Registry, nodes []api.Node) (lis
 func conditionBadge(n api.Node, conditionType string) (badge, string) {
 	c := n.Status.Condition(conditionType)
 	if c == nil {
-		return badge{"wait", api.ReasonNotReported}, wording.Why(n)
+		return badge{"wait", api.ReasonNotReported}, describe.Why(n)
 	}
-	return toned(wording.OfCondition(n, *c), c.Reason), c.Message
+	return toned(describe.OfCondition(n, *c), c.Reason), c.Message
 }
 
 func connections(i api.Instance, given []params.RegistryConnection, nodes []api.Node) clusterShown {
@@ -111,7 +111,7 @@ func connections(i api.Instance, given []params.RegistryConnection, nodes []api.
 	for _, r := range given {
 		shown := connectionShown{Server: r.Server, Scheme: badge{"good", "HTTPS"}, Login: "none", CA: "the system's"}
 		if r.Type == params.HTTP {
-			shown.Scheme, shown.CA = badge{"wait", "HTTP, not encrypted"}, wording.None
+			shown.Scheme, shown.CA = badge{"wait", "HTTP, not encrypted"}, describe.None
 		}
 		if r.Username != "" {
 			shown.Login = "as " + r.Username

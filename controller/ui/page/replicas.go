@@ -3,7 +3,7 @@ package page
 import (
 	"strconv"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -20,7 +20,7 @@ type replicaShown struct {
 
 func shownReplicas(f Frame, list []api.Replica) (shown []replicaShown) {
 	for _, r := range list {
-		s := replicaShown{ID: r.ID, Version: r.Version, Badge: toned(wording.OfReplica(r), string(r.State)), Since: f.stamp(showFor, r.WriterSince), Message: r.Message}
+		s := replicaShown{ID: r.ID, Version: r.Version, Badge: toned(describe.OfReplica(r), string(r.State)), Since: f.stamp(showFor, r.WriterSince), Message: r.Message}
 		if r.Term != 0 {
 			s.Term = strconv.FormatInt(r.Term, 10)
 		}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -20,11 +20,11 @@ type volumeRow struct {
 
 // volumeRow names the node if it is among nodes.
 func (f Frame) volumeRow(v api.Volume, nodes map[string]string) volumeRow {
-	permit, meaning := wording.Permit(v)
-	row := volumeRow{Volume: volumeName(v.ID), Resource: cmp.Or(v.ResourceID, wording.None), Size: wording.None,
-		Permit: unconfirmed(toned(wording.OfPermit(v.PermitState), permit), v.Unconfirmed), Meaning: meaning, Changed: f.age(v.ChangedAt)}
+	permit, meaning := describe.Permit(v)
+	row := volumeRow{Volume: volumeName(v.ID), Resource: cmp.Or(v.ResourceID, describe.None), Size: describe.None,
+		Permit: unconfirmed(toned(describe.OfPermit(v.PermitState), permit), v.Unconfirmed), Meaning: meaning, Changed: f.age(v.ChangedAt)}
 	if v.SizeBytes > 0 {
-		row.Size = wording.Size(v.SizeBytes)
+		row.Size = describe.Size(v.SizeBytes)
 	}
 	if v.NodeID != "" {
 		node := nodeName(nodes[v.NodeID], v.NodeID)
@@ -86,11 +86,11 @@ type volumePage struct {
 
 func (v Volume) content(f Frame) content {
 	vol := v.Volume
-	permit, meaning := wording.Permit(vol)
-	p := volumePage{ID: vol.ID, Permit: unconfirmed(toned(wording.OfPermit(vol.PermitState), permit), vol.Unconfirmed), Meaning: meaning,
+	permit, meaning := describe.Permit(vol)
+	p := volumePage{ID: vol.ID, Permit: unconfirmed(toned(describe.OfPermit(vol.PermitState), permit), vol.Unconfirmed), Meaning: meaning,
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"volume": {vol.ID}})}
 	if vol.Unconfirmed {
-		p.Meaning, _ = wording.RestoredVolume(vol)
+		p.Meaning, _ = describe.RestoredVolume(vol)
 	}
 	list := []field{{Label: "Id", Text: vol.ID}, {Label: "Resource", Text: vol.ResourceID}}
 	if vol.VnfInstanceID != "" {
@@ -109,7 +109,7 @@ func (v Volume) content(f Frame) content {
 		list = append(list, field{Label: "Permit for", Link: &node})
 	}
 	if vol.SizeBytes > 0 {
-		list = append(list, field{Label: "Size", Text: fmt.Sprintf("%s (%d bytes)", wording.Size(vol.SizeBytes), vol.SizeBytes)})
+		list = append(list, field{Label: "Size", Text: fmt.Sprintf("%s (%d bytes)", describe.Size(vol.SizeBytes), vol.SizeBytes)})
 	}
 	p.Facts = fields(append(list, field{Label: "Filesystem", Text: "ext4, UUID " + vol.FilesystemUUID}, field{Label: "Changed", Time: f.both(vol.ChangedAt)})...)
 	var nodes []api.Node
@@ -117,5 +117,5 @@ func (v Volume) content(f Frame) content {
 		nodes = append(nodes, *v.Node)
 	}
 	p.Commands = append([]command{hitchctl("the same on a terminal", "describe", "volume", vol.ID)}, volumeCommands(vol, nodes)...)
-	return content{name: "volume", title: "Volume " + wording.Short(vol.ID), section: PathVolumes, changed: []string{ChangedVolumes, ChangedEvents}, data: p}
+	return content{name: "volume", title: "Volume " + describe.Short(vol.ID), section: PathVolumes, changed: []string{ChangedVolumes, ChangedEvents}, data: p}
 }

@@ -3,8 +3,8 @@ package page
 import (
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/waterfall"
-	"github.com/nodehitch/nodehitch/controller/wording"
+	"github.com/nodehitch/nodehitch/controller/describe"
+	"github.com/nodehitch/nodehitch/controller/timeline"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -45,7 +45,7 @@ const narrowest = 0.6
 
 // waterfall is nil if no target has a step.
 func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
-	w := waterfall.Of(o, events)
+	w := timeline.Of(o, events)
 	if len(w.Falls) == 0 {
 		return nil
 	}
@@ -53,11 +53,11 @@ func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
 	share := func(d time.Duration) float64 { return 100 * float64(d) / float64(total) }
 	shown := &waterfallShown{Start: f.stamp(showBoth, &w.Start), InProgress: o.State == api.Processing}
 	if w.End.After(w.Start) {
-		shown.Took = wording.Precise(w.End.Sub(w.Start))
+		shown.Took = describe.Precise(w.End.Sub(w.Start))
 	}
 	every := tickEvery(total)
 	for at := every; at < total*98/100; at += every {
-		shown.Ticks = append(shown.Ticks, tick{percent(share(at)), "+" + wording.Precise(at)})
+		shown.Ticks = append(shown.Ticks, tick{percent(share(at)), "+" + describe.Precise(at)})
 	}
 	falls, rest := few(w.Falls, mostFalls)
 	shown.Rest = rest
@@ -67,7 +67,7 @@ func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
 			width := min(max(share(step.End.Sub(step.Begin)), narrowest), 100)
 			from := min(max(share(step.Begin.Sub(w.Start)), 0), 100-width)
 			s.Steps = append(s.Steps, barShown{Name: step.Name, From: percent(from), Width: percent(width),
-				Took: wording.Precise(step.End.Sub(step.Begin)), At: "+" + wording.Precise(step.End.Sub(w.Start))})
+				Took: describe.Precise(step.End.Sub(step.Begin)), At: "+" + describe.Precise(step.End.Sub(w.Start))})
 		}
 		for _, step := range fall.Open {
 			width := min(max(100-share(step.Begin.Sub(w.Start)), 4), 100)

@@ -1,4 +1,4 @@
-// Command with-etcd runs a command, such as `go test ./controller/lcm`, while there is an etcd,
+// Command with-etcd runs a command, such as `go test ./controller/lifecycle`, while there is an etcd,
 // so that tests of the product have their stores there.
 package main
 
@@ -8,7 +8,7 @@ import (
 	"os"
 	"os/exec"
 
-	"github.com/nodehitch/nodehitch/controller/storetest"
+	"github.com/nodehitch/nodehitch/controller/store/storetest"
 	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/storetest"
+	"github.com/nodehitch/nodehitch/controller/store/storetest"
 	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
 	"github.com/nodehitch/nodehitch/e2e/results"

@@ -1,0 +1,65 @@
+package describe_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/describe"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// What each machine goes through on its way to its role is no bad news; the same of one that was in
+// its role is.
+func TestProgressThatIsNormalIsNoBadNews(t *testing.T) {
+	for name, c := range map[string]struct {
+		reason  api.Reason
+		applied bool
+		works   bool
+		from    api.ConditionStatus
+		want    describe.Tone
+		event   describe.Tone
+	}{
+		"the agent works on it":             {reason: api.ReasonConverging, want: describe.Waiting, event: describe.Waiting},
+		"it works on it again":              {reason: api.ReasonConverging, applied: true, from: api.ConditionTrue, want: describe.Waiting, event: describe.Waiting},
+		"the volume is not attached yet":    {reason: api.ReasonWaitingForDevice, from: api.ConditionUnknown, want: describe.Waiting, event: describe.Waiting},
+		"the cluster is not installed yet":  {reason: api.ReasonClusterNotInstalled, want: describe.Waiting, event: describe.Waiting},
+		"its cluster does not answer":       {reason: api.ReasonClusterNotInstalled, applied: true, from: api.ConditionTrue, want: describe.Bad, event: describe.Bad},
+		"its volume is gone":                {reason: api.ReasonWaitingForDevice, applied: true, from: api.ConditionTrue, want: describe.Bad, event: describe.Bad},
+		"something has failed":              {reason: api.ReasonMountFailed, want: describe.Bad, event: describe.Bad},
+		"something has failed, tried again": {reason: api.ReasonMountFailed, works: true, want: describe.Waiting, event: describe.Bad},
+		"somebody has to act":               {reason: api.ReasonForeignData, want: describe.Bad, event: describe.Bad},
+	} {
+		t.Run(name, func(t *testing.T) {
+			condition := api.Condition{Type: api.ConditionVolumesMounted, Status: api.ConditionFalse, Reason: c.reason}
+			n := api.Node{State: api.NodeEnrolled, Generation: 2, Digest: "d", Status: &api.NodeStatus{Conditions: []api.Condition{condition}}}
+			if c.applied {
+				n.Status.AppliedGeneration, n.Status.AppliedDigest = 2, "d"
+			}
+			if c.works {
+				n.Status.Activity = &api.Activity{Condition: condition.Type, StartedAt: time.Now()}
+			}
+			if got := describe.OfCondition(n, condition); got != c.want {
+				t.Errorf("the condition is %d, want %d", got, c.want)
+			}
+			if got := describe.OfReady(n); got != c.want {
+				t.Errorf("that the node is not Ready is %d, want %d", got, c.want)
+			}
+			event := api.Event{Type: api.HappenedConditionChanged, From: string(c.from), To: string(condition.Status), Reason: c.reason}
+			if got := describe.OfEvent(event); got != c.event {
+				t.Errorf("the event is %d, want %d", got, c.event)
+			}
+		})
+	}
+}
+
+// A heal, a scale-in and a TERMINATE revoke identities.
+func TestARevokedNodeIsNoBadNews(t *testing.T) {
+	n := api.Node{State: api.NodeRevoked}
+	for what, tone := range map[string]describe.Tone{
+		"its state": describe.OfNode(n.State), "that it is not Ready": describe.OfReady(n), "the event": describe.OfEvent(api.Event{Type: api.HappenedRevoked}),
+	} {
+		if tone != describe.Plain {
+			t.Errorf("%s is %d, want %d", what, tone, describe.Plain)
+		}
+	}
+}

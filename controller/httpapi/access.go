@@ -1,0 +1,67 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// ListTokens lists the API tokens without their secrets.
+func (s *Handler) ListTokens(ctx context.Context, r ListTokensRequestObject) (ListTokensResponseObject, error) {
+	items, err := s.Tokens.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := page(ctx, items, r.Params.Limit, r.Params.Marker, tokenKey)
+	if err != nil {
+		return nil, err
+	}
+	return ListTokens200JSONResponse{Body: wire.TokenList{Items: items}, Headers: ListTokens200ResponseHeaders{Link: next}}, nil
+}
+
+// CreateToken makes an API token.
+func (s *Handler) CreateToken(ctx context.Context, r CreateTokenRequestObject) (CreateTokenResponseObject, error) {
+	token, err := s.Tokens.Create(ctx, *r.Body)
+	if err != nil {
+		return nil, err
+	}
+	location := "/v1/tokens/" + token.Token.ID
+	return CreateToken201JSONResponse{Body: token, Headers: CreateToken201ResponseHeaders{Location: &location}}, nil
+}
+
+// RevokeToken revokes an API token.
+func (s *Handler) RevokeToken(ctx context.Context, r RevokeTokenRequestObject) (RevokeTokenResponseObject, error) {
+	if err := s.Tokens.Revoke(ctx, r.TokenID); err != nil {
+		return nil, err
+	}
+	return RevokeToken204Response{}, nil
+}
+
+// GetTrust shows what user_data needs.
+func (s *Handler) GetTrust(context.Context, GetTrustRequestObject) (GetTrustResponseObject, error) {
+	return GetTrust200JSONResponse(s.Trust), nil
+}
+
+// GetHealthz answers while the process does.
+func (s *Handler) GetHealthz(context.Context, GetHealthzRequestObject) (GetHealthzResponseObject, error) {
+	return GetHealthz200TextResponse("ok\n"), nil
+}
+
+// GetReadyz answers 200 while the controller can do its work.
+func (s *Handler) GetReadyz(ctx context.Context, _ GetReadyzRequestObject) (GetReadyzResponseObject, error) {
+	problem := wire.NewProblem(wire.ProblemUnavailable, "the controller is shutting down")
+	if s.draining.Err() == nil {
+		err := s.Ready(ctx)
+		if err == nil {
+			return GetReadyz200TextResponse("ok\n"), nil
+		}
+		s.Log.WarnContext(ctx, "not ready", "error", err)
+		var known *wire.Problem
+		if errors.As(err, &known) {
+			return nil, known
+		}
+		problem.Detail = "the store does not answer; see the controller's log"
+	}
+	return nil, problem
+}

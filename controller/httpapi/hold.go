@@ -1,0 +1,77 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// maxWait is the longest that a caller may ask to be held.
+const maxWait = 60 * time.Second
+
+// waitOf reads the parameter wait.
+func waitOf(text *string) (time.Duration, error) {
+	if text == nil {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(*text)
+	if err != nil || d < 0 || d > maxWait {
+		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration from 0s to %s, such as 30s", *text, maxWait))
+	}
+	return d, nil
+}
+
+// holdOf is how long to hold a poll: for the cadence, give or take a tenth, or for
+// the time that the agent asks for, if that is less.
+func (s *Handler) holdOf(asked *string) (time.Duration, error) {
+	hold := jittered(time.Duration(s.PollSeconds) * time.Second)
+	if asked == nil {
+		return hold, nil
+	}
+	d, err := time.ParseDuration(*asked)
+	if err != nil || d < 0 {
+		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration such as 20s", *asked))
+	}
+	return min(hold, d), nil
+}
+
+// jittered is d give or take a tenth, so that agents that started together do not
+// continue to call together.
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}
+
+// hold calls check, and again after each change of key, until it says done or
+// fails, the time is over, the client is gone, or the controller shuts down. At the end it
+// calls check once more: the process may have been frozen, and another one be the writer.
+func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, check func() (done bool, err error)) error {
+	if longest <= 0 {
+		_, err := check()
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	waiting, release := s.held(waiting)
+	defer release()
+	err := s.Changes.Poll(waiting, key, check)
+	if err == nil && waiting.Err() != nil && ctx.Err() == nil {
+		_, err = check()
+	}
+	return err
+}
+
+// held counts a request that is held, until release, and ends its context when the controller shuts
+// down.
+func (s *Handler) held(ctx context.Context) (until context.Context, release func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.draining, cancel)
+	s.Metrics.PollHeld(+1)
+	return ctx, func() {
+		s.Metrics.PollHeld(-1)
+		stop()
+		cancel()
+	}
+}

@@ -1,0 +1,180 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+
+	"github.com/nodehitch/nodehitch/controller/notify"
+)
+
+// operationRetrySeconds is how soon it is worth asking for an operation again
+// if the client cannot wait with ?wait.
+const operationRetrySeconds = 2
+
+// ListInstances lists all instances; it can be waited on.
+func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObject) (ListInstancesResponseObject, error) {
+	p := r.Params
+	var next *string
+	list, err := watch(ctx, s, notify.Instances, p.Wait, p.IfNoneMatch, func() (items []wire.Instance, content any, err error) {
+		if items, err = s.Instances.ListInstances(ctx); err != nil {
+			return nil, nil, err
+		}
+		items = slices.DeleteFunc(items, func(i wire.Instance) bool { return other(p.Kind, i.Kind) || other(p.State, i.State) })
+		items, next, err = page(ctx, items, p.Limit, p.Marker, instanceKey)
+		return items, []any{items, next}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if list.unchanged {
+		return ListInstances304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
+	}
+	return ListInstances200JSONResponse{Body: wire.InstanceList{Items: list.value}, Headers: ListInstances200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
+}
+
+// PutInstance creates or replaces the parameters of an instance. Its answer has no ETag:
+// what was sent is not what GET shows (RFC 9110, section 9.3.4).
+func (s *Handler) PutInstance(ctx context.Context, r PutInstanceRequestObject) (PutInstanceResponseObject, error) {
+	instance, created, err := s.Instances.PutInstance(ctx, canonical(r.VnfInstanceID), *r.Body, conditions(r.Params.IfMatch, r.Params.IfNoneMatch)...)
+	switch {
+	case err != nil:
+		return nil, err
+	case created:
+		return PutInstance201JSONResponse(instance), nil
+	}
+	return PutInstance200JSONResponse(instance), nil
+}
+
+// PlanInstance shows what a PUT would change.
+func (s *Handler) PlanInstance(ctx context.Context, r PlanInstanceRequestObject) (PlanInstanceResponseObject, error) {
+	plan, err := s.Instances.PlanInstance(ctx, canonical(r.VnfInstanceID), *r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return PlanInstance200JSONResponse(plan), nil
+}
+
+// GetInstance shows an instance, its secrets redacted; it can be waited on.
+func (s *Handler) GetInstance(ctx context.Context, r GetInstanceRequestObject) (GetInstanceResponseObject, error) {
+	id := canonical(r.VnfInstanceID)
+	instance, err := watch(ctx, s, id, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.Instance, any, error) {
+		instance, err := s.Instances.GetInstance(ctx, id)
+		return instance, instance, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if instance.unchanged {
+		return GetInstance304Response{Headers: NotModifiedResponseHeaders{ETag: &instance.etag}}, nil
+	}
+	return GetInstance200JSONResponse{Body: instance.value, Headers: GetInstance200ResponseHeaders{ETag: &instance.etag}}, nil
+}
+
+// DeleteInstance forgets an instance, and the files that only it had.
+func (s *Handler) DeleteInstance(ctx context.Context, r DeleteInstanceRequestObject) (DeleteInstanceResponseObject, error) {
+	if err := s.Instances.DeleteInstance(ctx, canonical(r.VnfInstanceID), conditions(r.Params.IfMatch, nil)...); err != nil {
+		return nil, err
+	}
+	s.collect(ctx)
+	return DeleteInstance204Response{}, nil
+}
+
+// GetJoinToken shows what user_data of the instance's VMs carries.
+func (s *Handler) GetJoinToken(ctx context.Context, r GetJoinTokenRequestObject) (GetJoinTokenResponseObject, error) {
+	token, err := s.Enrollment.JoinToken(ctx, canonical(r.VnfInstanceID))
+	if err != nil {
+		return nil, err
+	}
+	return GetJoinToken200JSONResponse{Token: token}, nil
+}
+
+// GetClusterAccess shows how a VIM uses the instance's cluster.
+func (s *Handler) GetClusterAccess(ctx context.Context, r GetClusterAccessRequestObject) (GetClusterAccessResponseObject, error) {
+	access, err := s.Instances.ClusterAccess(ctx, canonical(r.VnfInstanceID))
+	if err != nil {
+		return nil, err
+	}
+	return GetClusterAccess200JSONResponse(access), nil
+}
+
+// PostOperation starts one phase of an operation, or joins it.
+func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObject) (PostOperationResponseObject, error) {
+	id := canonical(r.VnfInstanceID)
+	if err := useKeyOfHeader(r.Params.IdempotencyKey, r.Body); err != nil {
+		return nil, err
+	}
+	operation, err := s.Operations.PostOperation(ctx, id, *r.Body)
+	if err != nil {
+		return nil, err
+	}
+	location := fmt.Sprintf("/v1/vnf_instances/%s/operations/%d", id, operation.Sequence)
+	seconds := operationRetrySeconds
+	return PostOperation202JSONResponse{
+		Body:    operation,
+		Headers: PostOperation202ResponseHeaders{Location: &location, RetryAfter: &seconds},
+	}, nil
+}
+
+// ListInstanceOperations lists the operations of one instance, newest first.
+func (s *Handler) ListInstanceOperations(ctx context.Context, r ListInstanceOperationsRequestObject) (ListInstanceOperationsResponseObject, error) {
+	if err := s.beginList(ctx); err != nil {
+		return nil, err
+	}
+	p := r.Params
+	items, err := s.operations(ctx, canonical(r.VnfInstanceID), p.Operation, p.State)
+	if err != nil {
+		return nil, err
+	}
+	items, next, err := page(ctx, items, p.Limit, p.Marker, operationKey)
+	if err != nil {
+		return nil, err
+	}
+	return ListInstanceOperations200JSONResponse{Body: wire.OperationList{Items: items}, Headers: ListInstanceOperations200ResponseHeaders{Link: next}}, nil
+}
+
+// ListOperations lists all operations, newest first; it can be waited on.
+func (s *Handler) ListOperations(ctx context.Context, r ListOperationsRequestObject) (ListOperationsResponseObject, error) {
+	p := r.Params
+	var next *string
+	list, err := watch(ctx, s, notify.Operations, p.Wait, p.IfNoneMatch, func() (items []wire.Operation, content any, err error) {
+		if items, err = s.operations(ctx, canonical(text(p.VnfInstanceID)), p.Operation, p.State); err != nil {
+			return nil, nil, err
+		}
+		items, next, err = page(ctx, items, p.Limit, p.Marker, operationKey)
+		return items, []any{items, next}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if list.unchanged {
+		return ListOperations304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
+	}
+	return ListOperations200JSONResponse{Body: wire.OperationList{Items: list.value}, Headers: ListOperations200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
+}
+
+// operations are those of an instance, of all for "", of a type and in a state if one is given.
+func (s *Handler) operations(ctx context.Context, instance string, kind *wire.OperationType, state *wire.OperationState) ([]wire.Operation, error) {
+	items, err := s.Operations.ListOperations(ctx, instance)
+	return slices.DeleteFunc(items, func(o wire.Operation) bool { return other(kind, o.Operation) || other(state, o.State) }), err
+}
+
+// GetOperation shows one operation; with wait, once it has finished.
+func (s *Handler) GetOperation(ctx context.Context, r GetOperationRequestObject) (GetOperationResponseObject, error) {
+	wait, err := waitOf(r.Params.Wait)
+	if err != nil {
+		return nil, err
+	}
+	id := canonical(r.VnfInstanceID)
+	var operation wire.Operation
+	err = s.hold(ctx, wire.OperationID(id, r.Sequence), wait, func() (bool, error) {
+		operation, err = s.Operations.GetOperation(ctx, id, r.Sequence)
+		return operation.State != wire.Processing, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return GetOperation200JSONResponse(operation), nil
+}

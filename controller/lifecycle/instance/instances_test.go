@@ -1,0 +1,164 @@
+package instance_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func TestANewInstanceSaysWhatIsMissing(t *testing.T) {
+	w := lifecycletest.New(t)
+	instance, created, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(nil))
+	w.Must(err)
+	if !created || instance.State != api.NotInstantiated || instance.Kind != api.KubernetesCluster || instance.DesiredVersion != 1 {
+		t.Errorf("instance %+v (created %v)", instance, created)
+	}
+	if want := []string{lifecycletest.ScriptFile}; !slices.Equal(instance.MissingFiles, want) {
+		t.Errorf("missing files %v, want %v", instance.MissingFiles, want)
+	}
+	if strings.Contains(string(instance.AdditionalParams), "s3cr3t") {
+		t.Errorf("a secret is shown: %s", instance.AdditionalParams)
+	}
+	if _, err := w.Enrollment.JoinToken(w.Ctx, lifecycletest.InstanceID); err != nil {
+		t.Errorf("no join token: %v", err)
+	}
+}
+
+func TestTheSameContentAgainWritesNothing(t *testing.T) {
+	w := lifecycletest.New(t)
+	before := w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
+	other := lifecycletest.Spec(lifecycletest.FullTopology())
+	var reordered map[string]any
+	w.Must(json.Unmarshal(other.AdditionalParams, &reordered))
+	spaced, err := json.MarshalIndent(reordered, "", "    ")
+	w.Must(err)
+	other.AdditionalParams = spaced
+	other.Topology.Servers[0].ID = strings.ToUpper(lifecycletest.StorageServer)
+	for name, again := range map[string]api.InstanceSpec{
+		"as it was": lifecycletest.Spec(lifecycletest.FullTopology()), "spaced and ordered otherwise": other, "without the topology": lifecycletest.Spec(nil),
+	} {
+		var after api.Instance
+		if w.Writes(func() { after = w.Put(again) }) {
+			t.Errorf("%s: the store was written", name)
+		}
+		if after.DesiredVersion != before.DesiredVersion || after.Topology == nil {
+			t.Errorf("%s: version %d with topology %v, want %d as before", name, after.DesiredVersion, after.Topology, before.DesiredVersion)
+		}
+	}
+}
+
+func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
+	w := lifecycletest.New(t)
+	bad := lifecycletest.Spec(lifecycletest.FullTopology())
+	bad.AdditionalParams = json.RawMessage(`{"k8s_cluster_installation_param": {}}`)
+	bad.Topology.Servers[0].ID = "storage"
+	bad.VimConnectionInfo, bad.StackID = json.RawMessage(`{}`), lifecycletest.StackTwo
+	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, bad)
+	w.WantRefused(err, api.ProblemInvalid, `"master_node", which is required`,
+		"/topology/servers/0/id", "/vimConnectionInfo", "/topology/stackId")
+	_, err = w.LCM.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID)
+	w.WantRefused(err, api.ProblemNotFound, "no VNF instance "+lifecycletest.InstanceID, "hitchctl apply")
+}
+
+func TestATopologyThatTheParametersMakeAmbiguousIsRefused(t *testing.T) {
+	w := lifecycletest.New(t)
+	twice := lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.UUID(1, 2), "storage"))
+	twice.Servers[1].VolumeIds = nil
+	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(twice))
+	w.WantRefused(err, api.ProblemInvalid, "/topology/servers/1", "second storage server")
+
+	w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
+	moved := lifecycletest.Spec(nil)
+	moved.AdditionalParams = json.RawMessage(strings.ReplaceAll(string(moved.AdditionalParams), "storage_server_CP", "workerNode_CP2"))
+	moved.AdditionalParams = json.RawMessage(strings.Replace(string(moved.AdditionalParams), `"workerNode_CP2", "nic_cp_name": "workerNode_CP2"`, `"other", "nic_cp_name": "other"`, 1))
+	_, _, err = w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, moved)
+	w.WantRefused(err, api.ProblemInvalid, "/additionalParams: worker")
+}
+
+func TestAnIDIsForOneKindOfVNFAndAServerForOneInstance(t *testing.T) {
+	w := lifecycletest.New(t)
+	w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
+	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.RegistrySpec())
+	w.WantRefused(err, api.ProblemConflict, "KubernetesCluster", "PrivateRegistry")
+	_, _, err = w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.UUID(7, 7), lifecycletest.Spec(lifecycletest.FullTopology()))
+	w.WantRefused(err, api.ProblemInvalid, "/topology/servers/0/id", "belongs to VNF instance "+lifecycletest.InstanceID)
+}
+
+func TestParametersThatThisVersionRefusesAreShownAndFixed(t *testing.T) {
+	w := lifecycletest.Instantiated(t)
+	key := store.DesiredKey(lifecycletest.InstanceID, 1)
+	w.Must(w.Store.Update(func(tx *store.Tx) error { // as an older controller may have accepted them
+		d, _, err := tx.Desired().Get(key)
+		w.Must(err)
+		d.AdditionalParams, err = w.Store.Seal([]byte(`{"k8s_cluster_installation_param": {}}`))
+		w.Must(err)
+		return tx.Desired().Put(key, d)
+	}))
+	list, err := w.LCM.Instances.ListInstances(w.Ctx)
+	w.Must(err)
+	if len(list) != 1 || !lifecycletest.HasFault(list[0].Warnings, "/additionalParams/k8s_cluster_installation_param", `"script_path"`) {
+		t.Errorf("instances %+v, want one whose warnings say what is wrong", list)
+	}
+	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ModifyInfo, api.PhaseStart))
+	w.WantRefused(err, api.ProblemConflict, "hitchctl apply", `"script_path"`)
+	if i := w.Put(lifecycletest.Spec(nil)); len(i.Nodes) != 3 {
+		t.Errorf("nodes %v after the parameters were fixed", i.Nodes)
+	}
+	w.Post(lifecycletest.Request(api.Terminate, api.PhaseStart))
+}
+
+func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
+	w := lifecycletest.Instantiated(t)
+	w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemConflict, "enrolled nodes: ", lifecycletest.StorageServer, "; TERMINATE it, or revoke them, first")
+	op := w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.FullTopology(), lifecycletest.WorkerServer))
+	if op.State == api.Processing {
+		w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemOperationInProgress, "(HEAL)")
+	}
+	w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd))
+	w.Must(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
+	w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemNotFound)
+	if nodes, err := w.LCM.Nodes.ListNodes(w.Ctx, "", true); err != nil || len(nodes) != 0 {
+		t.Errorf("nodes %+v, %v; want none", nodes, err)
+	}
+	if ops, err := w.LCM.Operations.ListOperations(w.Ctx, ""); err != nil || len(ops) != 0 {
+		t.Errorf("operations %+v, %v; want none", ops, err)
+	}
+	v, err := w.Permits.Get(w.Ctx, lifecycletest.Volume)
+	if err != nil || v.NodeID != "" || v.VnfInstanceID != "" {
+		t.Errorf("volume %+v, %v; its record stays, without a node", v, err)
+	}
+	w.Put(lifecycletest.Spec(nil))
+}
+
+func TestNothingIsLeftOfARegistryThatIsTerminatedAndDeleted(t *testing.T) {
+	w := lifecycletest.Registry(t)
+	w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.RegistryTopology(lifecycletest.RegistryHealed), lifecycletest.RegistryServer))
+	w.Converge(lifecycletest.RegistryHealed)
+	w.Post(lifecycletest.Request(api.Terminate, api.PhaseStart))
+	w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd))
+	w.Must(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
+	w.Must(w.Files.Collect(w.Ctx))
+	if names := w.BlobNames(); len(names) > 0 {
+		t.Errorf("blobs %v are left", names)
+	}
+	w.Must(w.Store.View(func(tx *store.Tx) error {
+		instances, err := tx.Instances().All()
+		w.Must(err)
+		desired, err := tx.Desired().All()
+		w.Must(err)
+		nodes, err := tx.Nodes().All()
+		w.Must(err)
+		operations, err := tx.Operations().All()
+		w.Must(err)
+		records, err := tx.Files().All()
+		if n := len(instances) + len(desired) + len(nodes) + len(operations) + len(records); n > 0 {
+			t.Errorf("%d records are left", n)
+		}
+		return err
+	}))
+}

@@ -1,0 +1,268 @@
+package instance
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/cloud/stack"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/packagefile"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/tx"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+// PutInstance makes an instance, or gives it other parameters. What the request
+// leaves out (topology, stackId, vimConnectionInfo) stays as it is. Faults are all
+// reported at once and nothing is kept; the same content again changes nothing. Nothing
+// is changed unless the conditions hold.
+func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec, conditions ...Condition) (api.Instance, bool, error) {
+	put := &putting{s: s, asked: spec, conditions: conditions}
+	if err := put.change(ctx, id, put.run); err != nil {
+		return api.Instance{}, false, err
+	}
+	s.Accepted(id)
+	instance, err := s.GetInstance(ctx, id)
+	return instance, put.created, err
+}
+
+// change observes the stack and runs the change in one transaction on the instance, which it
+// makes if there is none.
+func (p *putting) change(ctx context.Context, id string, run func(*tx.Tx) error) error {
+	return p.s.Observer.Try(id, func() (err error) {
+		if p.stack, err = p.s.observation(id, p.asked); err != nil {
+			return err
+		}
+		// What it reads is of the version that the observation is for, or is overtaken with it.
+		if err := p.read(id); err != nil {
+			return err
+		}
+		// A stack that is not there yet is as good as one: a PUT comes before the stack does. So is
+		// a cloud that does not answer, because the parameters alone need none.
+		if err := p.s.Observer.Observe(ctx, p.stack, stack.Briefly); err != nil {
+			return err
+		}
+		if err := p.stack.Whole(); err != nil {
+			return err
+		}
+		if p.results, err = p.s.validateBefore(id, p.spec.AdditionalParams, p.params); err != nil {
+			return err
+		}
+		return p.s.Runner.Upsert(ctx, id, func(t *tx.Tx, found bool) error {
+			if err := p.still(t, found); err != nil {
+				return err
+			}
+			if p.created = !found; p.created {
+				if err := p.create(t, id); err != nil {
+					return err
+				}
+			}
+			return run(t)
+		})
+	})
+}
+
+// observation is to be one of the stack that a PUT names, or whose servers it describes.
+func (s *Service) observation(id string, spec api.InstanceSpec) (*stack.Observation, error) {
+	o := &stack.Observation{Request: stack.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo}}
+	err := s.Runner.Peek(id, func(t *tx.Tx, found bool) error {
+		switch {
+		case !found:
+			return nil
+		case spec.StackID == "" && spec.Topology == nil:
+			o.AsKnown(t)
+			return nil
+		}
+		d, err := desired.Record(t)
+		if err != nil {
+			return err
+		}
+		return o.Complete(t, d)
+	})
+	return o, err
+}
+
+// validateBefore validates the files that are there already for the parameters of a
+// PUT, and again only those that were not validated for the same ones before.
+func (s *Service) validateBefore(id string, text json.RawMessage, p *params.Params) (map[string]packagefile.Result, error) {
+	d, files, architectures, err := s.uses(id)
+	if err != nil {
+		return nil, err
+	}
+	if d != nil && desired.SameJSON(d.Raw, text) {
+		files = slices.DeleteFunc(files, func(f store.File) bool { return f.ValidatedFor == desired.ValidatedFor(d.Desired) })
+	}
+	return s.Files.Validate(p, files, architectures)
+}
+
+// KeepSecrets is additionalParams of a PUT with the instance's secrets in the place of their
+// placeholders, as far as params.Restore keeps them.
+func (s *Service) KeepSecrets(id string, additionalParams json.RawMessage) (kept json.RawMessage, err error) {
+	kept = additionalParams
+	if !bytes.Contains(kept, []byte(params.Redacted)) {
+		return kept, nil
+	}
+	err = s.Runner.Peek(id, func(t *tx.Tx, found bool) error {
+		if !found {
+			return nil
+		}
+		d, err := desired.InForce(t)
+		if err == nil {
+			kept = params.Restore(additionalParams, d.Raw)
+		}
+		return err
+	})
+	return kept, err
+}
+
+// putting is a PUT.
+type putting struct {
+	s          *Service
+	asked      api.InstanceSpec
+	conditions []Condition
+	spec       api.InstanceSpec // what is asked, with the secrets that are kept
+	params     *params.Params
+	// before is the instance for which the conditions hold, nil for none.
+	before *api.Instance
+
+	stack   *stack.Observation
+	results map[string]packagefile.Result
+	created bool
+}
+
+// read reads the request, and holds its conditions against the instance.
+func (p *putting) read(id string) (err error) {
+	spec := p.asked
+	if spec.AdditionalParams, err = p.s.KeepSecrets(id, spec.AdditionalParams); err != nil {
+		return err
+	}
+	var report params.Report
+	p.params, report = params.Parse(spec.AdditionalParams, desired.AtParams)
+	faults := append(report.Faults, params.CheckHostNames(p.params, p.s.OwnNames, desired.AtParams)...)
+	faults = append(faults, topology.Validate(spec.Topology, desired.AtTopology)...)
+	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
+	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
+	if err := api.Invalid(faults); err != nil {
+		return err
+	}
+	p.spec = spec
+	return p.s.Runner.Peek(id, func(t *tx.Tx, found bool) (err error) {
+		p.before, err = p.s.hold(t, found, p.conditions)
+		return err
+	})
+}
+
+// still begins the PUT anew if the instance is no longer the one for which the conditions hold.
+func (p *putting) still(t *tx.Tx, found bool) error {
+	if len(p.conditions) == 0 {
+		return nil
+	}
+	now, _, err := p.s.known(t, found)
+	if err == nil && !store.Same(now, p.before) {
+		err = stack.ErrOvertaken
+	}
+	return err
+}
+
+// create begins an instance, with its join token.
+func (p *putting) create(t *tx.Tx, id string) error {
+	t.Instance = store.Instance{ID: id, Kind: kindOf(p.params), State: api.NotInstantiated, Epoch: t.Store.Epoch(), CreatedAt: t.Now, UpdatedAt: t.Now}
+	t.Changed()
+	return p.s.JoinTokens.NewJoinToken(t.Tx, &t.Instance)
+}
+
+func (p *putting) run(t *tx.Tx) error {
+	if err := p.s.Observer.Current(t, p.stack); err != nil {
+		return err
+	}
+	if kind := kindOf(p.params); kind != t.Instance.Kind {
+		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
+			"VNF instance %s is a %s and the parameters describe a %s; use another id for it", t.Instance.ID, t.Instance.Kind, kind))
+	}
+	next, err := p.next(t)
+	if err != nil {
+		return err
+	}
+	out, err := p.check(t, next)
+	if err != nil {
+		return err
+	}
+	held, err := p.s.held(t, out.Nodes)
+	if err != nil {
+		return err
+	}
+	if _, err := desired.Activate(t, next, ""); err != nil {
+		return err
+	}
+	if err := packagefile.Record(t, p.results, desired.ValidatedFor(next)); err != nil || !t.Dirty() {
+		return err
+	}
+	if err := p.keeps(t, held); err != nil {
+		return err
+	}
+	return p.s.Reconciler.ReconcileAndFinish(t)
+}
+
+// next is the desired state after the request.
+func (p *putting) next(t *tx.Tx) (store.Desired, error) {
+	var next store.Desired
+	if t.Instance.DesiredVersion != 0 {
+		var err error
+		if next, err = desired.Record(t); err != nil {
+			return next, err
+		}
+	}
+	next.StackID, next.StackName = p.stack.ID(next)
+	if found := p.stack.Topology(); found != nil {
+		next.Topology = found
+	}
+	var err error
+	if next.AdditionalParams, err = desired.Reseal(t.Store, next.AdditionalParams, p.spec.AdditionalParams); err != nil {
+		return next, err
+	}
+	next.VIMConnectionInfo, err = desired.Reseal(t.Store, next.VIMConnectionInfo, p.spec.VimConnectionInfo)
+	return next, err
+}
+
+// check holds the parameters against the topology, whichever of them is new, and returns
+// their plan. Files are not validated for new parameters yet.
+func (p *putting) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
+	out, err := p.s.Reconciler.Plan(t, &desired.State{Desired: next, Params: p.params})
+	if err != nil {
+		return out, err
+	}
+	foreign, err := reconcile.ForeignServers(t, next.Topology)
+	if err != nil {
+		return out, err
+	}
+	if err := api.Invalid(p.placed(append(out.Faults, foreign...))); err != nil {
+		return out, err
+	}
+	return out, p.s.Reconciler.KeepsTargets(t, out)
+}
+
+// placed is faults of the topology where the request has what is new, if it has no topology.
+func (p *putting) placed(faults fault.List) fault.List {
+	switch {
+	case p.stack.Topology() == nil:
+		return faults.StandAt(desired.AtParams) // its parameters are what is new
+	case p.spec.Topology == nil:
+		return faults.StandAt(desired.AtStack)
+	}
+	return faults
+}
+
+func kindOf(p *params.Params) api.VNFKind {
+	if p.Registry != nil {
+		return api.PrivateRegistry
+	}
+	return api.KubernetesCluster
+}

@@ -1,0 +1,105 @@
+package instance
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/progress"
+	"github.com/nodehitch/nodehitch/controller/store/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// held are PersistentVolumes that a claim is bound to, and where the desired state that was
+// in force points them. Kubernetes does not allow to point them elsewhere.
+type held struct {
+	bound []api.BoundPersistentVolume
+	now   []plan.PersistentVolume
+}
+
+// held is what the masters among the nodes have reported as bound. What none has reported is
+// not known and holds nothing up.
+func (s *Service) held(t *tx.Tx, nodes []plan.Node) (held, error) {
+	var h held
+	for _, planned := range nodes {
+		if planned.Role != api.RoleMaster {
+			continue
+		}
+		n, found, err := t.Nodes().Get(planned.ID)
+		if err != nil {
+			return h, err
+		}
+		if found && n.InstanceID == t.Instance.ID {
+			h.bound = append(h.bound, progress.Bound(n, t.Store.Epoch())...)
+		}
+	}
+	if h.bound == nil {
+		return h, nil
+	}
+	var err error
+	h.now, err = s.persistentVolumes(t)
+	return h, err
+}
+
+// persistentVolumes is what the desired state in force registers.
+func (s *Service) persistentVolumes(t *tx.Tx) ([]plan.PersistentVolume, error) {
+	d, err := desired.InForce(t)
+	if err != nil || d.Params == nil {
+		return nil, err
+	}
+	out, err := s.Reconciler.Plan(t, d)
+	return out.PersistentVolumes, err
+}
+
+// keeps refuses the desired state that the PUT has put in force, and the transaction with
+// it, if it points PersistentVolumes elsewhere that are held: the nodes could only report
+// that it cannot be.
+func (p *putting) keeps(t *tx.Tx, h held) error {
+	if h.bound == nil {
+		return nil
+	}
+	after, err := p.s.persistentVolumes(t)
+	if err != nil {
+		return err
+	}
+	var faults fault.List
+	for _, b := range h.bound {
+		next, now := find(after, b.Name), find(h.now, b.Name)
+		switch {
+		case next == nil, sameServer(next.Server, b.Server):
+		case now != nil && now.Server == next.Server: // it is not this PUT that changes it
+		default:
+			faults = append(faults, next.At.Fault(fmt.Sprintf(
+				"would point PersistentVolume %s to %s; it is Bound and points to %s", b.Name, next.Server, b.Server)))
+		}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	problem := api.NewProblem(api.ProblemVolumesInUse, "nothing was changed; delete the claims first, "+
+		"or give the new address in the END of CHANGE_EXT_CONN or HEAL, whose START withdraws the PersistentVolumes")
+	problem.InvalidParams = p.placed(faults)
+	return problem
+}
+
+func find(volumes []plan.PersistentVolume, name string) *plan.PersistentVolume {
+	i := slices.IndexFunc(volumes, func(v plan.PersistentVolume) bool { return v.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &volumes[i]
+}
+
+// sameServer compares addresses in any notation: a volume keeps the one that it was made with.
+func sameServer(a, b string) bool {
+	x, errX := netip.ParseAddr(strings.Trim(a, "[]"))
+	y, errY := netip.ParseAddr(strings.Trim(b, "[]"))
+	if errX != nil || errY != nil {
+		return a == b
+	}
+	return x.Unmap() == y.Unmap()
+}

@@ -1,0 +1,63 @@
+package lifecycletest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// ManifestFile is the package file with the manifest that VolumesParameters names.
+const ManifestFile = "Files/kubernetes/nfs-pv1.yaml"
+
+// WithVolumes is the cluster with a PersistentVolume.
+func WithVolumes(t *api.Topology) api.InstanceSpec {
+	return api.InstanceSpec{AdditionalParams: VolumesParameters("10.10.0.0/24"), Topology: t}
+}
+
+// VolumesParameters are Parameters with a PersistentVolume.
+func VolumesParameters(exportTo string) json.RawMessage {
+	return json.RawMessage(strings.Replace(string(Parameters(exportTo)), `"script_path"`,
+		fmt.Sprintf(`"pv_registration_params": [{"pv_manifest_file_path": %q, "nfs_server_cp": "storage_server_CP"}], "script_path"`, ManifestFile), 1))
+}
+
+// ManifestOf is a manifest of one PersistentVolume.
+func ManifestOf(name string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], nfs: {server: 10.0.0.1, path: /volume/nfs/pv1}}\n", name)
+}
+
+// Registered is a world whose cluster has registered its PersistentVolume.
+func Registered(t T) *World {
+	t.Helper()
+	w := New(t)
+	w.Put(WithVolumes(FullTopology()))
+	w.Upload(ScriptFile, "#!/bin/sh\n")
+	w.Upload(ManifestFile, ManifestOf("pv1"))
+	op := w.Post(Request(api.Instantiate, api.PhaseEnd))
+	w.Converge(MasterServer, WorkerServer, StorageServer)
+	if got := w.Operation(op.ID); got.State != api.Processing {
+		w.Fatalf("INSTANTIATE END is %s before the PersistentVolume can have been registered", got.State)
+	}
+	w.Converge(MasterServer)
+	if got := w.Operation(op.ID); got.State != api.Completed {
+		w.Fatalf("INSTANTIATE END is %+v, want COMPLETED", got)
+	}
+	return w
+}
+
+// Section is what the document of a node says of PersistentVolumes, nil for nothing.
+func (w *World) Section(nodeID string) *api.PersistentVolumesSection {
+	w.Helper()
+	return w.Document(nodeID).PersistentVolumes
+}
+
+// WantSection wants the document of the node to say this of PersistentVolumes, "" for nothing.
+func (w *World) WantSection(nodeID string, state api.PersistentVolumesSectionState) {
+	w.Helper()
+	s := w.Section(nodeID)
+	if s == nil && state == "" || s != nil && s.State == state {
+		return
+	}
+	w.Fatalf("the section of %s is %+v, want %q", nodeID, s, state)
+}

@@ -1,0 +1,46 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// CancelOperation ends an operation before its deadline, and keeps who asked for it. An
+// END stops waiting; a START is taken back, also one that awaits its END. TERMINATE, and
+// an operation that is over, is a conflict.
+func (s *Service) CancelOperation(ctx context.Context, instanceID string, sequence int64, who string) (api.Operation, error) {
+	var op store.Operation
+	err := s.Runner.Update(ctx, instanceID, func(t *tx.Tx) (err error) {
+		if op, err = s.onRecord(t, sequence); err != nil {
+			return err
+		}
+		if err := checkCancel(t, op); err != nil {
+			return err
+		}
+		op.CancelledBy = who
+		if err := s.Reconciler.Stop(t, &op, api.ProblemCancelled, who+" cancelled it"); err != nil {
+			return err
+		}
+		return s.Reconciler.ReconcileAndFinish(t)
+	})
+	if err == nil {
+		s.Accepted(instanceID)
+	}
+	return op.Operation, err
+}
+
+// checkCancel refuses what cannot be cancelled.
+func checkCancel(t *tx.Tx, op store.Operation) error {
+	switch {
+	case op.Request.Operation == api.Terminate:
+		return api.NewProblem(api.ProblemConflict, fmt.Sprintf("operation %s is %s, and TERMINATE cannot be cancelled", op.ID, op.Request.Describe()))
+	case op.Sequence != t.Instance.ProcessingSequence && op.Sequence != t.Instance.AwaitingEndSequence:
+		return api.NewProblem(api.ProblemConflict, fmt.Sprintf("operation %s (%s) is over: it is %s; only an operation in progress, "+
+			"or a START that awaits its END, can be cancelled", op.ID, op.Request.Describe(), op.State))
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/packagefile"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/progress"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/tx"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// Plan is what follows from a desired state and from what is known of its volumes,
+// files and nodes. It writes nothing.
+func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, error) {
+	out, _, err := r.plan(t, d)
+	return out, err
+}
+
+// plan is Plan, and the records of the topology's servers as it has read them, by id.
+func (r *Reconciler) plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]store.Node, error) {
+	in := plan.Input{
+		Epoch: t.Store.Epoch(), Params: d.Params, Topology: d.Topology,
+		CarriedOver: plan.CarriedOver(t.Instance.CarriedOver), Withdraw: d.WithdrawPersistentVolumes,
+		Leaving: d.Leaving, Force: d.Force,
+	}
+	if d.Topology == nil {
+		return plan.Make(in), nil, nil
+	}
+	var err error
+	if in.Files, err = packagefile.ForPlan(t, d.Desired); err != nil {
+		return plan.Output{}, nil, err
+	}
+	if in.Volumes, err = knownVolumes(t, d.Topology); err != nil {
+		return plan.Output{}, nil, err
+	}
+	nodes, err := nodesOf(t, d.Topology)
+	if err != nil {
+		return plan.Output{}, nil, err
+	}
+	if in.Cluster, err = clusterOf(t, d); err != nil {
+		return plan.Output{}, nil, err
+	}
+	in.Nodes, in.Agents = r.observed(t, d, nodes), agents(t, nodes)
+	return plan.Make(in), nodes, nil
+}
+
+// nodesOf is the record of each server of a topology that has one, by id. Another
+// instance's may be among them.
+func nodesOf(t *tx.Tx, topology *api.Topology) (map[string]store.Node, error) {
+	all := make(map[string]store.Node, len(topology.Servers))
+	for _, s := range topology.Servers {
+		n, found, err := t.Nodes().Get(s.ID)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			all[s.ID] = n
+		}
+	}
+	return all, nil
+}
+
+// agents is what the instance's nodes have said of their agents.
+func agents(t *tx.Tx, nodes map[string]store.Node) map[string]api.Agent {
+	all := map[string]api.Agent{}
+	for id, n := range nodes {
+		if n.Agent != nil && n.InstanceID == t.Instance.ID {
+			all[id] = *n.Agent
+		}
+	}
+	return all
+}
+
+func knownVolumes(t *tx.Tx, topology *api.Topology) (map[string]plan.Volume, error) {
+	all := map[string]plan.Volume{}
+	for _, v := range topology.Volumes {
+		record, found, err := t.Volumes().Get(v.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			continue
+		}
+		known := plan.Volume{FilesystemUUID: record.FilesystemUUID}
+		if record.ReformatRequested && record.Permit.Epoch == t.Store.Epoch() {
+			known.ReformatBy = record.Permit.NodeID
+		}
+		if record.Permit.State == api.PermitInterrupted {
+			known.InterruptedBy = record.Permit.NodeID
+		}
+		if heldByOther(t, record) {
+			known.HeldBy = fmt.Sprintf("node %s of VNF instance %s", record.NodeID, record.InstanceID)
+		}
+		all[v.ID] = known
+	}
+	return all, nil
+}
+
+func heldByOther(t *tx.Tx, v store.Volume) bool {
+	return v.InstanceID != t.Instance.ID && v.NodeID != ""
+}
+
+// observed is what is known of the nodes whose role the plan depends on.
+func (r *Reconciler) observed(t *tx.Tx, d *desired.State, nodes map[string]store.Node) map[string]plan.Observed {
+	if c := d.Params.Cluster; c == nil || c.StorageServer == nil && c.Members == nil {
+		return nil
+	}
+	all := map[string]plan.Observed{}
+	for id, role := range topology.Assign(d.Params, d.Topology, fault.Root).Roles {
+		if n, found := nodes[id]; found && Planned(role) && n.InstanceID == t.Instance.ID {
+			all[id] = r.observe(t, n)
+		}
+	}
+	return all
+}
+
+func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
+	isTrue := func(conditionType string) bool {
+		c := progress.ReportedForCurrent(n, t.Store.Epoch(), conditionType)
+		return c != nil && c.Status == api.ConditionTrue
+	}
+	seen := plan.Observed{Enrolled: n.Identity.Live(), Heard: r.Presence.Heard(n)}
+	if isTrue(api.ConditionExportsServed) {
+		seen.Serves = n.Digest
+	}
+	if n.Role == api.RoleMaster && slices.Contains(n.Conditions, api.ConditionClusterMember) { // workers, which are many, become members without a plan
+		seen.Anew = seen.Enrolled && !n.StatusOf.Equal(n.Identity.EnrolledAt)
+		c := progress.ReportedForCurrent(n, t.Store.Epoch(), api.ConditionClusterMember)
+		seen.Member = c != nil && c.Status == api.ConditionTrue
+		seen.NotJoined = c != nil && c.Status != api.ConditionTrue && c.Reason == api.ReasonNotJoined
+	}
+	return seen
+}

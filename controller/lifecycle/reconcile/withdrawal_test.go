@@ -1,0 +1,124 @@
+package reconcile_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func TestVolumesThatAreNotGoneByTheDeadlineComeBack(t *testing.T) {
+	w := lifecycletest.Registered(t)
+	r := lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer)
+	r.DeadlineSeconds = 60
+	start := w.Post(r)
+	w.ReportVolumes(lifecycletest.MasterServer, api.ConditionFalse, api.ReasonStuckTerminating, "PersistentVolume pv1 was deleted and is not gone")
+	w.Put(lifecycletest.WithVolumes(lifecycletest.FullTopology())) // the same again: nothing changes
+	w.Clock.Advance(time.Minute)
+	w.Must(w.LCM.Sweep(w.Ctx))
+	got := w.Operation(start.ID)
+	w.WantRefused(got.Error, api.ProblemDeadline, "StuckTerminating", "pv1 was deleted and is not gone")
+	if s := w.Section(lifecycletest.MasterServer); s == nil || s.State != api.PersistentVolumesPresent {
+		t.Errorf("the section is %+v", s)
+	}
+}
+
+func TestVolumesOfAServerThatIsGoneDoNotComeBack(t *testing.T) {
+	w := lifecycletest.Registered(t)
+	start := w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))
+	w.ReportVolumes(lifecycletest.MasterServer, api.ConditionTrue, api.ReasonAbsent, "")
+	for range 70 { // Heat takes longer than the START waits
+		w.Clock.Advance(30 * time.Second)
+		w.LCM.Nodes.Seen(lifecycletest.MasterServer)
+		w.Must(w.LCM.Sweep(w.Ctx))
+	}
+	w.WantRefused(w.Operation(start.ID).Error, api.ProblemInterrupted)
+	if n := w.Node(lifecycletest.MasterServer); w.Section(lifecycletest.MasterServer) != nil || n.Withheld[0].Reason != api.ReasonWaitingForExports {
+		t.Fatalf("the storage server is silent, and the section is %+v", w.Section(lifecycletest.MasterServer))
+	}
+	w.Report(lifecycletest.StorageServer, w.Status(lifecycletest.StorageServer))
+	if s := w.Section(lifecycletest.MasterServer); s == nil || s.State != api.PersistentVolumesPresent {
+		t.Errorf("once it is back the section is %+v", s)
+	}
+}
+
+func TestAPutInTheMiddleOfAWithdrawalCarriesItOn(t *testing.T) {
+	for name, awaited := range map[string]bool{"of a START in progress": false, "of one that awaits its END": true} {
+		t.Run(name, func(t *testing.T) {
+			w := lifecycletest.Registered(t)
+			start := w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))
+			if awaited {
+				w.ReportAbsent()
+			}
+			version := w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.20.0.0/24")}).DesiredVersion
+			w.WantSection(lifecycletest.MasterServer, api.PersistentVolumesAbsent)
+			if !awaited {
+				w.ReportAbsent()
+			}
+			w.WantState(start, api.Completed)
+			w.Clock.Advance(time.Hour)
+			w.Must(w.LCM.Sweep(w.Ctx))
+			w.WantRefused(w.WantState(start, api.Failed).Error, api.ProblemInterrupted, "a newer version of the desired state is in force and stays")
+			w.Converge(lifecycletest.StorageServer)
+			w.WantSection(lifecycletest.MasterServer, api.PersistentVolumesPresent)
+			if now := w.Instance(); now.DesiredVersion != version+1 || !strings.Contains(string(now.AdditionalParams), "10.20.0.0/24") {
+				t.Errorf("version %d is in force with %s, want the PUT's parameters in version %d", now.DesiredVersion, now.AdditionalParams, version+1)
+			}
+		})
+	}
+}
+
+func TestAPutTakesNoStorageServerFromAWithdrawal(t *testing.T) {
+	w := lifecycletest.Registered(t)
+	start := w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))
+	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.HealedTopology(lifecycletest.UUID(1, 2))))
+	w.WantRefused(err, api.ProblemOperationInProgress, start.ID, lifecycletest.StorageServer)
+	_, _, err = w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.WorkerServer, "worker"))))
+	w.WantRefused(err, api.ProblemOperationInProgress, lifecycletest.MasterServer)
+	w.Put(lifecycletest.Spec(nil))
+	if s := w.Section(lifecycletest.MasterServer); s == nil || s.State != api.PersistentVolumesAbsent || len(s.Manifests) != 0 {
+		t.Errorf("with no manifest left the section is %+v", s)
+	}
+	w.ReportAbsent()
+	w.WantState(start, api.Completed)
+}
+
+// Other addresses would leave PersistentVolumes in the cluster that were made by the old ones
+// and that no manifest names any more.
+func TestAPutTakesNoAddressFromAWithdrawal(t *testing.T) {
+	w := lifecycletest.Registered(t)
+	now := *w.Instance().Topology
+	addresses := lifecycletest.AddressesOf(now.Servers[slices.IndexFunc(now.Servers, func(s api.Server) bool { return s.ID == lifecycletest.StorageServer })])
+	moved := lifecycletest.WithVolumes(lifecycletest.TopologyOf(lifecycletest.WithAddresses(lifecycletest.Server(lifecycletest.StorageServer, "storage"), "10.10.1.5", "10.10.1.6"), lifecycletest.Server(lifecycletest.MasterServer, "master"), lifecycletest.Server(lifecycletest.WorkerServer, "worker")))
+	start := w.Post(api.OperationRequest{Operation: api.ChangeExtConn, Phase: api.PhaseStart})
+	w.Upload(lifecycletest.ManifestFile, lifecycletest.ManifestOf("pv2"))
+	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, moved)
+	w.WantRefused(err, api.ProblemOperationInProgress, start.ID, addresses[0], "10.10.1.5, 10.10.1.6")
+	if s := w.Section(lifecycletest.MasterServer); s.State != api.PersistentVolumesAbsent || !slices.Equal(s.Servers, addresses) {
+		t.Errorf("the master is asked for %+v, want none at %v", s, addresses)
+	}
+	w.ReportAbsent()
+	w.WantState(start, api.Completed)
+	w.Put(moved)
+}
+
+// A PUT brought the new storage server, so that the END itself changes nothing for the
+// master. What it is given during the END it has to do before that is over.
+func TestAnEndWaitsForWhatItHasReleased(t *testing.T) {
+	w := lifecycletest.Registered(t)
+	w.Put(lifecycletest.WithVolumes(lifecycletest.HealedTopology(lifecycletest.UUID(1, 2))))
+	end := w.Post(lifecycletest.Heal(api.PhaseEnd, nil, lifecycletest.StorageServer))
+	if ids := reconcile.TargetIDs(end.Targets); !slices.Equal(ids, []string{lifecycletest.UUID(1, 2)}) {
+		t.Fatalf("targets %v, want the new storage server", ids)
+	}
+	w.Converge(lifecycletest.UUID(1, 2))
+	if got := w.WantState(end, api.Processing); !slices.Contains(reconcile.TargetIDs(got.Targets), lifecycletest.MasterServer) {
+		t.Errorf("targets %+v, want the master too", got.Targets)
+	}
+	w.Converge(lifecycletest.MasterServer)
+	w.WantState(end, api.Completed)
+}
