@@ -234,12 +234,12 @@ docs-pictures: ## Write docs/pictures: the status page in Chromium, and hitchctl
 	NODEHITCH_PICTURES=$(CURDIR)/docs/pictures NODEHITCH_LAB=required go test -count=1 -vet=off -run '^TestPictures$$' ./e2e/browser
 
 .PHONY: names
-names: ## Write docs/public-names.txt: every name that others write into scripts, dashboards and VMs
-	go run ./e2e/names docs/public-names.txt
+names: ## Write docs/dev/public-names.txt: every name that others write into scripts, dashboards and VMs
+	go run ./e2e/names docs/dev/public-names.txt
 
 .PHONY: names-check
 names-check:
-	@go run ./e2e/names | diff -u -F '^#' docs/public-names.txt - || { echo "public names changed (- is in docs/public-names.txt, + in the code). Who uses the old ones:" \
+	@go run ./e2e/names | diff -u -F '^#' docs/dev/public-names.txt - || { echo "public names changed (- is in docs/dev/public-names.txt, + in the code). Who uses the old ones:" \
 	  "scripts, dashboards, packages, VMs that run? If the change is meant: make names, and commit the list with it" >&2; exit 1; }
 
 # What was meant is in e2e/versions/api-changes.txt. New values of an enum break no client: the

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const behaviourPage = root + "/docs/behaviour.md"
+const behaviourPage = root + "/docs/dev/behaviour.md"
 
 // Each promise of the page has a test and a break that this test notices.
 func TestEveryPromiseHasATestAndABreak(t *testing.T) {

@@ -1,3 +1,3 @@
 // Package kubeadm tests the example of a cluster's script for kubeadm. A stand-in kubeadm
-// logs what the example asks for: docs/lab.md says how far the real one goes in the lab.
+// logs what the example asks for: docs/dev/lab.md says how far the real one goes in the lab.
 package kubeadm

@@ -1,6 +1,6 @@
 // Command names prints every public name of the product: what others write into
 // scripts, dashboards, packages and VMs, and what stays on disks. Each is read from
-// where the code declares it; none is typed here a second time. docs/public-names.txt
+// where the code declares it; none is typed here a second time. docs/dev/public-names.txt
 // is what it printed last: `make names` writes it, `make lint` compares.
 //
 // The API is not among them: `make api-check` compares its document with that of the oldest

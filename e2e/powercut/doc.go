@@ -25,7 +25,7 @@
 // Both aim at the stage that was hit least, once the machine has come to it (target). What the
 // machine's kernel has not written to the root disk is lost, also of a file that has just taken
 // another one's name (strictRoot). The cuts notice a build that is not flushed. They have not
-// noticed an image that is not flushed: docs/testing.md says which tests do.
+// noticed an image that is not flushed: docs/dev/testing.md says which tests do.
 //
 // TestKilledAtEveryStep kills the agent of a container, with ptrace and so with the
 // very binary that is released, before each system call with which it changes

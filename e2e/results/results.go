@@ -1,5 +1,5 @@
 // Package results records the outcome of every black-box case, for the table that
-// docs/testing.md explains. A case that ends without a record would not be in the
+// docs/dev/testing.md explains. A case that ends without a record would not be in the
 // table, so a test begins its record before it does anything else.
 package results
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-const architecturePage = "../../docs/architecture.md"
+const architecturePage = "../../docs/dev/architecture.md"
 
 // drawn is a package in the picture.
 type drawn struct {

@@ -17,11 +17,14 @@ var (
 
 // If a page or a heading is renamed, its links are too.
 func TestLinksResolve(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d pages: %v", len(pages), err)
+	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md"}
+	for _, folder := range []string{"docs", "docs/dev"} {
+		found, err := filepath.Glob("../../" + folder + "/*.md")
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%d pages in %s: %v", len(found), folder, err)
+		}
+		pages = append(pages, found...)
 	}
-	pages = append(pages, "../../README.md", "../../CONTRIBUTING.md")
 	links := 0
 	for _, page := range pages {
 		for _, found := range link.FindAllStringSubmatch(read(t, page), -1) {

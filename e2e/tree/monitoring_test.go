@@ -9,7 +9,7 @@ import (
 // The page explains each metric and each event.
 func TestMonitoringPageHasEveryMetricAndEvent(t *testing.T) {
 	page := read(t, "../../docs/monitoring.md")
-	names := read(t, "../../docs/public-names.txt")
+	names := read(t, "../../docs/dev/public-names.txt")
 	found := map[string]int{}
 	for _, title := range []string{"Metrics", "Values of the log's fields"} {
 		_, list, _ := strings.Cut(names, "\n# "+title)
@@ -26,7 +26,7 @@ func TestMonitoringPageHasEveryMetricAndEvent(t *testing.T) {
 			}
 		}
 		if found[title] == 0 {
-			t.Errorf("docs/public-names.txt has no %q", title)
+			t.Errorf("docs/dev/public-names.txt has no %q", title)
 		}
 	}
 }
