@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/serve"
 	"github.com/nodehitch/nodehitch/shared/plain"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -96,7 +97,7 @@ func serveCommand() *cobra.Command {
 	}
 	settings(cmd, &file, config.Settings)
 	cmd.RunE = configured(&file, func(cmd *cobra.Command, c config.Loaded, _ []string) error {
-		return serve(cmd.Context(), c, newLog(c.Log, os.Stderr))
+		return serve.Run(cmd.Context(), c, newLog(c.Log, os.Stderr))
 	})
 	return cmd
 }

@@ -4,20 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/core"
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/store/etcd"
+	"github.com/nodehitch/nodehitch/controller/store/sharing"
 )
 
 // migrateCommand works while no controller runs, which would answer agents meanwhile.
@@ -58,9 +54,9 @@ func migrate(cmd *cobra.Command, c config.Loaded, _ []string) error {
 	if err != nil {
 		return err
 	}
-	m := backup.Migration{DataDirectory: c.DataDirectory, Key: keyOf(c.Config), Shared: shared, Now: time.Now}
+	m := backup.Migration{DataDirectory: c.DataDirectory, Key: core.SealKey(c.Config), Shared: shared, Now: time.Now}
 	done, err := m.Run(cmd.Context())
-	if err = errors.Join(err, giveHistory(c.Config)); err != nil {
+	if err = errors.Join(err, sharing.GiveHistory(c.DataDirectory)); err != nil {
 		return err
 	}
 	if done.Already {
@@ -74,63 +70,10 @@ the CA's keys are in the backup now, sealed. Start the controller.
 	return nil
 }
 
-// sharing becomes the writer of the store that controllers share.
-type sharing func(context.Context) (*store.Shared, error)
-
-// sharingOf is that of the configuration, nil if the controller has a store of its own. No
-// controller may run with the same data directory. What is held ends with the process.
-func sharingOf(c config.Config) sharing {
-	if !c.Store.Etcd.Configured() {
-		return nil
-	}
-	return func(ctx context.Context) (*store.Shared, error) {
-		release, err := holdDirectory(c.DataDirectory)
-		if err != nil {
-			return nil, err
-		}
-		history, err := store.OpenHistory(filepath.Join(c.DataDirectory, historyFile))
-		if err != nil {
-			return nil, err
-		}
-		client, err := connectEtcd(c, slog.New(slog.DiscardHandler))
-		if err != nil {
-			return nil, err
-		}
-		term, err := client.Campaign(ctx, nil)
-		if err != nil {
-			return nil, err
-		}
-		return &store.Shared{Term: locked{term, release}, History: history, Name: nameOf(c.Store.Etcd)}, nil
-	}
-}
-
-// locked is a term in which this process alone uses the data directory.
-type locked struct {
-	*etcd.Term
-	release func() error
-}
-
-func (l locked) Close() error { return errors.Join(l.Term.Close(), l.release()) }
-
-// giveHistory gives what the command has noted, as root perhaps, to the owner of the data
-// directory, whose controller reads it.
-func giveHistory(c config.Config) error {
-	path := filepath.Join(c.DataDirectory, historyFile)
-	owner := new(unix.Stat_t)
-	if err := unix.Stat(c.DataDirectory, owner); err != nil || core.Missing(path) {
-		return err
-	}
-	return os.Lchown(path, int(owner.Uid), int(owner.Gid))
-}
-
-func requireShared(c config.Config) (sharing, error) {
-	shared := sharingOf(c)
+func requireShared(c config.Config) (func(context.Context) (*store.Shared, error), error) {
+	shared := sharing.Opener(c)
 	if shared == nil {
 		return nil, fmt.Errorf("the configuration names no etcd: set `store.etcd` first; nothing was changed")
 	}
 	return shared, nil
-}
-
-func keyOf(c config.Config) store.KeySource {
-	return store.KeySource{File: c.SealKeyFile, Credential: c.KeyCredential}
 }

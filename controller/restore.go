@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -14,6 +12,8 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/core"
+	"github.com/nodehitch/nodehitch/controller/store/sharing"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -59,9 +59,9 @@ epoch on what is in etcd, and changes nothing else.`,
 			return beginEpoch(cmd, c)
 		}
 		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Version: version.Version, Now: time.Now, By: caller(),
-			Key: keyOf(c.Config), Shared: sharingOf(c.Config)}
+			Key: core.SealKey(c.Config), Shared: sharing.Opener(c.Config)}
 		done, err := restore.Run(cmd.Context())
-		if err = errors.Join(err, giveHistory(c.Config)); err != nil {
+		if err = errors.Join(err, sharing.GiveHistory(c.DataDirectory)); err != nil {
 			return err
 		}
 		return tell(cmd.OutOrStdout(), done)
@@ -83,27 +83,13 @@ func beginEpoch(cmd *cobra.Command, c config.Loaded) error {
 	if err != nil {
 		return err
 	}
-	command := backup.WasRestored{DataDirectory: c.DataDirectory, Key: keyOf(c.Config), Shared: shared, By: caller(), Now: time.Now}
+	command := backup.WasRestored{DataDirectory: c.DataDirectory, Key: core.SealKey(c.Config), Shared: shared, By: caller(), Now: time.Now}
 	done, err := command.Run(cmd.Context())
-	if err = errors.Join(err, giveHistory(c.Config)); err != nil {
+	if err = errors.Join(err, sharing.GiveHistory(c.DataDirectory)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "Begun: the epoch %d, on the state in etcd.\n%s", done.Epoch, next(done))
 	return err
-}
-
-// warnOfRestore reminds of what a restore has left to an operator.
-func (s *services) warnOfRestore(log *slog.Logger) {
-	waiting := 0
-	instances, err := s.LCM.Instances.ListInstances(context.Background())
-	for _, i := range instances {
-		if i.Unconfirmed {
-			waiting++
-		}
-	}
-	if err == nil && waiting > 0 {
-		log.Warn("the state was "+s.Store.Origin().String()+"; nodes of these instances are refused until `hitchctl confirm`", "instances", waiting)
-	}
 }
 
 // tell says what was done and what is left to do.

@@ -76,12 +76,19 @@ type Core struct {
 	o Options
 }
 
+// SealKey is where the key of the secrets in the store lies.
+func SealKey(c config.Config) store.KeySource {
+	return store.KeySource{File: c.SealKeyFile, Credential: c.KeyCredential}
+}
+
 // Open opens what is on disk and ties the services together. The caller closes the store.
 func Open(o Options) (*Core, error) {
 	c := &Core{Hub: o.Hub, Events: &event.Log{Hub: o.Hub, Now: o.Now, Keep: event.Kept, Log: o.Log, Metrics: o.Metrics}, o: o}
 	var err error
 	var saved string
 	newKey := Missing(o.Config.SealKeyFile)
+	key := SealKey(o.Config)
+	key.Create = o.Config.SealKeyFile != ""
 	var path string
 	if o.Shared == nil {
 		path = filepath.Join(o.Config.DataDirectory, backup.StoreFile)
@@ -89,7 +96,7 @@ func Open(o Options) (*Core, error) {
 	c.Store, err = store.Open(store.Options{
 		Path:    path,
 		Shared:  o.Shared,
-		Key:     store.KeySource{File: o.Config.SealKeyFile, Credential: o.Config.KeyCredential, Create: o.Config.SealKeyFile != ""},
+		Key:     key,
 		Now:     o.Now,
 		Derive:  c.Events.Derive,
 		Observe: o.Metrics.Transaction,

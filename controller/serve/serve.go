@@ -1,4 +1,6 @@
-package main
+// Package serve runs a controller: its listeners, its services, and what it is among the
+// replicas that share a store.
+package serve
 
 import (
 	"cmp"
@@ -41,8 +43,8 @@ const failedLimit = 2 * time.Second
 // gigabytes for a large fleet, and little is gained by it.
 const garbagePercent = 40
 
-// serve runs the controller until ctx ends or a listener fails.
-func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
+// Run runs the controller until ctx ends or a listener fails.
+func Run(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	for _, w := range c.Warnings {
 		log.Warn(w)
 	}
@@ -194,6 +196,20 @@ func (s *services) logStart(c config.Config, l listeners, log *slog.Logger) {
 	sayAgents(c.AgentDirectory, log)
 	if tokens, err := s.Tokens.List(context.Background()); err == nil && len(tokens) == 0 && l.API != nil {
 		log.Info("there is no API token yet; as root on this machine: hitchctl --server unix://" + addressOf(l.API) + " token create admin")
+	}
+}
+
+// warnOfRestore reminds of what a restore has left to an operator.
+func (s *services) warnOfRestore(log *slog.Logger) {
+	waiting := 0
+	instances, err := s.LCM.Instances.ListInstances(context.Background())
+	for _, i := range instances {
+		if i.Unconfirmed {
+			waiting++
+		}
+	}
+	if err == nil && waiting > 0 {
+		log.Warn("the state was "+s.Store.Origin().String()+"; nodes of these instances are refused until `hitchctl confirm`", "instances", waiting)
 	}
 }
 

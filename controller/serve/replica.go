@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -8,12 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -27,6 +24,7 @@ import (
 	peer "github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/etcd"
+	"github.com/nodehitch/nodehitch/controller/store/sharing"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
@@ -55,9 +53,6 @@ type replica struct {
 	log       *slog.Logger
 	close     func() error
 }
-
-// historyFile is in the data directory what this controller has seen of the shared store.
-const historyFile = "history.json"
 
 // serveReplica waits to become the writer, and serves as the writer until its term is over.
 func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *telemetry.Metrics, log *slog.Logger) (err error) {
@@ -106,7 +101,7 @@ type writer struct {
 }
 
 func (r *replica) writerIn(term *etcd.Term) *writer {
-	w := &writer{term: term, shared: &store.Shared{Term: term, History: r.history, Name: nameOf(r.c.Store.Etcd)}, members: r.members, peers: r.peers,
+	w := &writer{term: term, shared: &store.Shared{Term: term, History: r.history, Name: sharing.Name(r.c.Store.Etcd)}, members: r.members, peers: r.peers,
 		roster: &peer.Roster{Live: func() ([]wire.Replica, error) { return r.members.known(term, r.c.Replica.ID) }, Log: r.log}}
 	if r.peers != nil {
 		w.roster.Client = r.peers.client
@@ -142,7 +137,7 @@ func (w *writer) options(o *core.Options) {
 }
 
 func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, metrics *telemetry.Metrics, log *slog.Logger) (_ *replica, err error) {
-	release, err := holdDirectory(c.DataDirectory)
+	release, err := sharing.LockDirectory(c.DataDirectory)
 	if err != nil {
 		return nil, err
 	}
@@ -157,14 +152,14 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 		return nil, err
 	}
 	if c.SealKeyFile != "" && !core.Missing(c.SealKeyFile) { // it would show when this controller becomes the writer
-		if _, err := keyOf(c).ID(); err != nil {
+		if _, err := core.SealKey(c).ID(); err != nil {
 			return nil, err
 		}
 	}
-	if r.history, err = store.OpenHistory(filepath.Join(c.DataDirectory, historyFile)); err != nil {
+	if r.history, err = store.OpenHistory(sharing.HistoryPath(c.DataDirectory)); err != nil {
 		return nil, err
 	}
-	if r.client, err = connectEtcd(c, log); err != nil {
+	if r.client, err = sharing.Connect(c, log); err != nil {
 		return nil, err
 	}
 	r.writer.Store(new(string))
@@ -184,7 +179,7 @@ func refuseOwnStore(c config.Config) error {
 	if core.Missing(path) {
 		return nil
 	}
-	s, err := store.Open(store.Options{Path: path, Key: keyOf(c), BeforeMigration: func(*store.Store) error { return errors.New("its schema is an older one") }})
+	s, err := store.Open(store.Options{Path: path, Key: core.SealKey(c), BeforeMigration: func(*store.Store) error { return errors.New("its schema is an older one") }})
 	if moved := new(store.MovedError); errors.As(err, &moved) {
 		return nil
 	}
@@ -192,43 +187,6 @@ func refuseOwnStore(c config.Config) error {
 		err = s.Close()
 	}
 	return errors.Join(fmt.Errorf("there is a store of this controller alone, %s, and store.etcd is set: run `nodehitch-controller migrate --to etcd`, or move the file away if its state is not needed; nothing has been changed", path), err)
-}
-
-// nameOf names the store for errors, and for the mark of one whose state was moved to it.
-func nameOf(e config.Etcd) string {
-	return "etcd at " + strings.Join(e.Endpoints, ", ") + ", " + e.Prefix
-}
-
-// connectEtcd is a client of the etcd of the configuration.
-func connectEtcd(c config.Config, log *slog.Logger) (*etcd.Client, error) {
-	e := c.Store.Etcd
-	files := etcd.Files{CA: e.CA, Cert: e.Cert, Key: e.Key, Password: e.PasswordFile}
-	password, err := files.ReadPassword()
-	if err != nil {
-		return nil, err
-	}
-	certificates, err := files.TLS()
-	if err != nil {
-		return nil, err
-	}
-	return etcd.New(etcd.Options{Endpoints: e.Endpoints, Prefix: e.Prefix, TLS: certificates, Username: e.Username, Password: password,
-		Name: c.Replica.ID, Log: log}), nil
-}
-
-// holdDirectory keeps a second process out of the data directory, which bbolt does for a
-// store of one controller alone.
-func holdDirectory(path string) (release func() error, err error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, fmt.Errorf("making the data directory: %w", err)
-	}
-	directory, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening the data directory: %w", err)
-	}
-	if err := syscall.Flock(int(directory.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("locking the data directory %s: %w: another controller is running with it: stop it, or set another dataDirectory", path, err), directory.Close())
-	}
-	return directory.Close, nil
 }
 
 // becomeWriter waits for it. Meanwhile requests are handed to the writer. If this controller

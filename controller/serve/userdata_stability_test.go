@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ const (
 func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	l := newStableController(t)
 	l.open()
-	spec, _ := os.ReadFile("../shared/params/testdata/persistent-volumes.json")
+	spec, _ := os.ReadFile("../../shared/params/testdata/persistent-volumes.json")
 	var body struct{ AdditionalParams json.RawMessage }
 	l.must(json.Unmarshal(spec, &body))
 	_, created, err := l.LCM.Instances.PutInstance(t.Context(), stableInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})

@@ -1,4 +1,4 @@
-package main
+package serve
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	peer "github.com/nodehitch/nodehitch/controller/replica"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/files"
+	"github.com/nodehitch/nodehitch/controller/store/sharing"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/controller/trust/pki"
 )
@@ -31,7 +32,7 @@ type peers struct {
 
 // openPeers listens for the other replicas. They run in the group.
 func openPeers(ctx context.Context, group *errgroup.Group, c config.Config, others func() []string, log *slog.Logger) (*peers, error) {
-	secret, err := keyOf(c).Derive(peer.KeyPurpose)
+	secret, err := core.SealKey(c).Derive(peer.KeyPurpose)
 	if err != nil {
 		return nil, fmt.Errorf("%w; replicas know each other by the seal key, so each needs the same one before its first start", err)
 	}
@@ -79,8 +80,8 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	}
 	feed := r.client.Follow(hub.All)
 	r.follower.Store(feed)
-	followed, err := store.Follow(ctx, store.Options{Key: keyOf(r.c), Now: time.Now}, store.Followed{Feed: feed, History: r.history,
-		Name: nameOf(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) {
+	followed, err := store.Follow(ctx, store.Options{Key: core.SealKey(r.c), Now: time.Now}, store.Followed{Feed: feed, History: r.history,
+		Name: sharing.Name(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) {
 			r.closed.Store(&because)
 			r.log.Info("not serving yet", "because", because)
 		}})
