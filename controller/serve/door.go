@@ -79,10 +79,10 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 		}
 	}
 	feed := r.client.Follow(hub.All)
-	r.follower.Store(feed)
+	r.states.follow(feed)
 	followed, err := store.Follow(ctx, store.Options{Key: core.SealKey(r.c), Now: time.Now}, store.Followed{Feed: feed, History: r.history,
 		Name: sharing.Name(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) {
-			r.closed.Store(&because)
+			r.states.stop(because)
 			r.log.Info("not serving yet", "because", because)
 		}})
 	if err != nil {
@@ -92,8 +92,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, followed.Close()) }()
-	because := "it has no certificate of its own yet"
-	r.closed.Store(&because)
+	r.states.stop("it has no certificate of its own yet")
 	authority, err := d.follow(ctx, followed)
 	if authority == nil {
 		return err
@@ -109,12 +108,12 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 		return peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.members.writer, Client: r.peers.client, Log: r.log,
 			Polls: &peer.Polls{Hub: hub, Follows: follows, Held: r.metrics.PollHeld}})
 	}
-	r.forwarder.Store(newForwarder()) // of the unix socket, which stays open
+	r.states.answer(newForwarder()) // of the unix socket, which stays open
 	open := func(ctx context.Context) error {
 		forwarder := newForwarder()
 		server := httpapi.NewServer(forwarder, r.log)
 		server.RegisterOnShutdown(forwarder.Drain)
-		r.closed.Store(nil)
+		r.states.serve()
 		limited := newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))
 		r.log.Info("serving: requests are handed to the writer", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
 			"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
@@ -170,7 +169,7 @@ func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, 
 			return err
 		}
 		because := "the writer does not answer this controller, so its clients are to ask another one"
-		r.closed.Store(&because)
+		r.states.stop(because)
 		r.log.Warn("not serving", "because", because, "listen", addressOf(l.HTTPS))
 		if err := l.withoutHTTPS(true); err != nil {
 			return err

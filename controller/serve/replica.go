@@ -32,26 +32,15 @@ import (
 // replica is a controller among those that share their store in etcd. It waits to become the
 // writer, and is one until its term is over; then the process ends, and the next one waits.
 type replica struct {
+	states  states
 	client  *etcd.Client
 	history *store.History
-	// writer is who the writer was when etcd was asked last, "" for nobody.
-	writer atomic.Pointer[string]
-	// termSeen is the number of the writer's term then, 0 for no writer.
-	termSeen atomic.Int64
-	// term is nil while this controller is not the writer.
-	term atomic.Pointer[etcd.Term]
-	// follower is nil before this controller follows the writer.
-	follower atomic.Pointer[etcd.Follower]
-	members  *membership
-	c        config.Config
-	peers    *peers // nil if this controller serves while it is the writer only
-	// closed is why this door does not listen for agents, nil if it does.
-	closed atomic.Pointer[string]
-	// forwarder is nil until this controller is a door.
-	forwarder atomic.Pointer[peer.Forwarder]
-	metrics   *telemetry.Metrics
-	log       *slog.Logger
-	close     func() error
+	members *membership
+	c       config.Config
+	peers   *peers // nil if this controller serves while it is the writer only
+	metrics *telemetry.Metrics
+	log     *slog.Logger
+	close   func() error
 }
 
 // serveReplica waits to become the writer, and serves as the writer until its term is over.
@@ -86,7 +75,7 @@ func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *t
 			return err
 		}
 	}
-	r.term.Store(term)
+	r.states.lead(term)
 	notifySystemd("STATUS=Writer", log)
 	return serveAs(ctx, r.writerIn(term), c, *l, metrics, log)
 }
@@ -162,13 +151,12 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 	if r.client, err = sharing.Connect(c, log); err != nil {
 		return nil, err
 	}
-	r.writer.Store(new(string))
 	metrics.CollectReplica(r.measured)
 	if c.Replica.Serves() {
 		if r.peers, err = openPeers(ctx, process, c, r.members.others, log); err != nil {
 			return nil, err
 		}
-		r.peers.server.Tell(r.status)
+		r.peers.server.Tell(func() peer.Status { return r.states.get().status() })
 	}
 	return r, nil
 }
@@ -234,31 +222,44 @@ func (r *replica) becomeWriter(ctx context.Context, joined func(*etcd.Member), l
 	return term, err
 }
 
+// see notes what etcd says of the store and of its writer.
 func (r *replica) see(p etcd.Position) {
 	r.history.Seen(p.Cluster, p.Revision, p.Head)
-	r.termSeen.Store(p.Term)
-	if *r.writer.Load() != p.Writer {
-		r.writer.Store(&p.Writer)
-		what, writer := "Standby", "nobody"
-		if r.peers != nil {
-			what = "Door"
-		}
-		if p.Writer != "" {
-			writer = strconv.Quote(p.Writer)
-		}
-		notifySystemd("STATUS="+what+"; the writer is "+writer, r.log)
+	if !r.states.elect(p) {
+		return
 	}
+	what, writer := "Standby", "nobody"
+	if r.peers != nil {
+		what = "Door"
+	}
+	if p.Writer != "" {
+		writer = strconv.Quote(p.Writer)
+	}
+	notifySystemd("STATUS="+what+"; the writer is "+writer, r.log)
+}
+
+// measured is what the metrics show of this replica.
+func (r *replica) measured() telemetry.Replica {
+	m := r.states.get().measured()
+	if member := r.members.joined(); member != nil {
+		if live, err := member.Known(); err == nil {
+			alive := len(live)
+			m.Live = &alive
+		}
+	}
+	return m
 }
 
 // ServeHTTP answers on the unix socket: as a door once it is one.
 func (r *replica) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	if f := r.forwarder.Load(); f != nil {
-		f.ServeHTTP(w, request)
+	now := r.states.get()
+	if now.forwarder != nil {
+		now.forwarder.ServeHTTP(w, request)
 		return
 	}
 	problem := wire.NewProblem(wire.ProblemNoWriter, "this controller is a standby and no controller is the writer now: try again in a few seconds")
-	if writer := *r.writer.Load(); writer != "" {
-		problem = wire.NewProblem(wire.ProblemUnavailable, fmt.Sprintf("this controller is a standby and the writer is %q: ask that one", writer))
+	if now.elected != "" {
+		problem = wire.NewProblem(wire.ProblemUnavailable, fmt.Sprintf("this controller is a standby and the writer is %q: ask that one", now.elected))
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "5")
@@ -279,7 +280,7 @@ func serveBorrowed(group *errgroup.Group, over context.Context, server *http.Ser
 
 // drain ends requests that are held.
 func (r *replica) drain() {
-	if f := r.forwarder.Load(); f != nil {
+	if f := r.states.get().forwarder; f != nil {
 		f.Drain()
 	}
 }
