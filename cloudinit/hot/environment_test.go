@@ -132,3 +132,38 @@ func TestWrite(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The example has each VDU and connection point that a template asks for, and its image is
+// of the system that the tests run.
+func TestTheExampleEnvironmentFitsTheTemplates(t *testing.T) {
+	var example struct {
+		Parameters struct {
+			NFV struct {
+				VDU map[string]struct{ Flavor, Image string } `json:"VDU"`
+				CP  map[string]struct{ Network string }       `json:"CP"`
+			} `json:"nfv"`
+		} `json:"parameters"`
+	}
+	if err := yaml.UnmarshalStrict([]byte(Files()["example-environment.yaml"]), &example); err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for name, h := range parsed(t) {
+		vdus, cps := tackerFinds(h)
+		for _, vdu := range vdus {
+			asked++
+			if v := example.Parameters.NFV.VDU[vdu]; v.Flavor == "" || v.Image != "debian-12" {
+				t.Errorf("%s asks for the VDU %s: %+v", name, vdu, v)
+			}
+		}
+		for _, cp := range cps {
+			asked++
+			if example.Parameters.NFV.CP[cp].Network == "" {
+				t.Errorf("%s asks for the connection point %s", name, cp)
+			}
+		}
+	}
+	if asked == 0 {
+		t.Error("no template asks for anything")
+	}
+}

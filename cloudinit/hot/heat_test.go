@@ -53,7 +53,7 @@ func nfv(h *hotTemplate) map[string]any {
 	vdus, cps := tackerFinds(h)
 	vdu, cp := map[string]any{}, map[string]any{}
 	for _, name := range vdus {
-		vdu[name] = map[string]any{"flavor": "m1.small", "image": "ubuntu"}
+		vdu[name] = map[string]any{"flavor": "m1.small", "image": "debian-12"}
 	}
 	for _, name := range cps {
 		cp[name] = map[string]any{"network": "net0"}
