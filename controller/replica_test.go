@@ -40,7 +40,7 @@ func (r *replicas) begin(id string, files []*os.File, environ ...string) *proces
 	return begin(r.t, dir, files, environ...)
 }
 
-func TestAStandbyBecomesTheWriter(t *testing.T) {
+func TestAStandbyBecomesTheLeader(t *testing.T) {
 	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	first := r.begin("c1", nil)
@@ -53,8 +53,8 @@ func TestAStandbyBecomesTheWriter(t *testing.T) {
 	address := loopback.FreeAddress(t)
 	second := r.begin("c2", nil, "NODEHITCH_CONTROLLER_LISTEN="+address)
 	second.told("READY=1")
-	second.told("STATUS=Standby; the writer is \"c1\"")
-	if status, body := second.call("GET", instance, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, `the writer is \"c1\"`) {
+	second.told("STATUS=Standby; the leader is \"c1\"")
+	if status, body := second.call("GET", instance, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, `the leader is \"c1\"`) {
 		t.Errorf("of a standby: %d %s", status, body)
 	}
 	if conn, err := net.Dial("tcp", address); err == nil { //nolint:noctx // refused at once
@@ -67,13 +67,13 @@ func TestAStandbyBecomesTheWriter(t *testing.T) {
 	}
 	second.says("listen=" + address)
 	if status, body := second.call("GET", instance, nil); status != http.StatusOK {
-		t.Errorf("of the new writer: %d %s", status, body)
+		t.Errorf("of the new leader: %d %s", status, body)
 	}
-	if text := scrape(t, second.says(`metrics=(\S+)`)[1]); !strings.Contains(text, "nodehitch_replica_is_writer 1") {
-		t.Error("the metrics of the writer do not say that it is")
+	if text := scrape(t, second.says(`metrics=(\S+)`)[1]); !strings.Contains(text, "nodehitch_replica_is_leader 1") {
+		t.Error("the metrics of the leader do not say that it is")
 	}
 	standby := r.begin("c3", nil, "WATCHDOG_USEC=2000000")
-	standby.told("STATUS=Standby; the writer is \"c2\"")
+	standby.told("STATUS=Standby; the leader is \"c2\"")
 	standby.told("WATCHDOG=1")
 	if err := standby.stop(); err != nil {
 		t.Errorf("a standby that is stopped: %v\n%s", err, standby.logged())
@@ -83,8 +83,8 @@ func TestAStandbyBecomesTheWriter(t *testing.T) {
 	}
 }
 
-// doors give what starts controllers that know each other. Only one of them is the writer.
-func (r *replicas) doors() func(id string) *process {
+// followers give what starts controllers that know each other. Only one of them is the leader.
+func (r *replicas) followers() func(id string) *process {
 	r.t.Helper()
 	key := filepath.Join(r.t.TempDir(), "seal.key")
 	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
@@ -97,16 +97,16 @@ func (r *replicas) doors() func(id string) *process {
 	}
 }
 
-// The writer is killed: hitchctl goes on to the door, waits there for it to become the writer,
+// The leader is killed: hitchctl goes on to the follower, waits there for it to become the leader,
 // and the change is made once.
 func TestHitchctlWaitsForATakeover(t *testing.T) {
 	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	begin := r.doors()
+	begin := r.followers()
 	first := begin("c1")
 	address := first.says(`listen=(\S+) .*pin=sha256:`)[1]
-	door := begin("c2")
-	addressOfDoor := door.says(`requests are handed to the writer.* listen=(\S+)`)[1]
+	follower := begin("c2")
+	addressOfFollower := follower.says(`requests are handed to the leader.* listen=(\S+)`)[1]
 
 	dir := t.TempDir()
 	program, config, request := filepath.Join(dir, "hitchctl"), filepath.Join(dir, "hitchctl.yaml"), filepath.Join(dir, "request.json")
@@ -118,7 +118,7 @@ func TestHitchctlWaitsForATakeover(t *testing.T) {
 		cmd.Env = append(os.Environ(), "NODEHITCH_CONFIG="+config)
 		out, err := cmd.CombinedOutput()
 		if err != nil {
-			t.Fatalf("hitchctl %v: %v\n%s\n%s", args, err, out, door.logged())
+			t.Fatalf("hitchctl %v: %v\n%s\n%s", args, err, out, follower.logged())
 		}
 		return string(out)
 	}
@@ -129,36 +129,36 @@ func TestHitchctlWaitsForATakeover(t *testing.T) {
 	if err := errors.Join(os.WriteFile(request, text, 0o600), os.WriteFile(config, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	hitchctl("--server", "unix://"+first.socket, "token", "create", "alice", "--write-context", config, "--force", "--context-server", "https://"+address+",https://"+addressOfDoor)
+	hitchctl("--server", "unix://"+first.socket, "token", "create", "alice", "--write-context", config, "--force", "--context-server", "https://"+address+",https://"+addressOfFollower)
 
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-first.exit; err == nil {
-		t.Error("the writer was killed and ended well")
+		t.Error("the leader was killed and ended well")
 	}
 	id := filepath.Base(instance)
 	out := hitchctl("apply", id, "-f", request)
-	if !strings.Contains(out, "waiting up to 30s for a controller to become the writer") || !strings.Contains(out, "instance "+id+" created") {
+	if !strings.Contains(out, "waiting up to 30s for a controller to become the leader") || !strings.Contains(out, "instance "+id+" created") {
 		t.Errorf("%s", out)
 	}
-	door.says("pin=sha256:") // it is the writer
-	if err := door.stop(); err != nil {
-		t.Errorf("%v\n%s", err, door.logged())
+	follower.says("pin=sha256:") // it is the leader
+	if err := follower.stop(); err != nil {
+		t.Errorf("%v\n%s", err, follower.logged())
 	}
 }
 
-// Each of two controllers that know each other serves, and only one of them is the writer.
-func TestADoorHandsRequestsToTheWriter(t *testing.T) {
+// Each of two controllers that know each other serves, and only one of them is the leader.
+func TestAFollowerHandsRequestsToTheLeader(t *testing.T) {
 	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	begin := r.doors()
+	begin := r.followers()
 	first := begin("c1")
 	first.says("listen=.*pin=sha256:")
-	door := begin("c2")
-	address := door.says(`requests are handed to the writer.* listen=(\S+)`)[1]
-	if status, body := door.call("PUT", instance, spec(t)); status != http.StatusCreated {
-		t.Fatalf("at the door: %d %s", status, body)
+	follower := begin("c2")
+	address := follower.says(`requests are handed to the leader.* listen=(\S+)`)[1]
+	if status, body := follower.call("PUT", instance, spec(t)); status != http.StatusCreated {
+		t.Fatalf("at the follower: %d %s", status, body)
 	}
 	first.says("uid 0 of the machine of replica c2")
 	_, trust := first.call("GET", "/v1/trust", nil)
@@ -175,32 +175,32 @@ func TestADoorHandsRequestsToTheWriter(t *testing.T) {
 		t.Errorf("over TLS, with a certificate of its own: %v", err)
 	}
 	if status, body := first.call("GET", instance, nil); status != http.StatusOK {
-		t.Errorf("of the writer: %d %s", status, body)
+		t.Errorf("of the leader: %d %s", status, body)
 	}
 
 	if err := first.stop(); err != nil {
 		t.Errorf("%v\n%s", err, first.logged())
 	}
-	door.says("listen=" + regexp.QuoteMeta(address) + " .*pin=sha256:")
-	if status, body := door.call("GET", instance, nil); status != http.StatusOK {
-		t.Errorf("once it is the writer: %d %s", status, body)
+	follower.says("listen=" + regexp.QuoteMeta(address) + " .*pin=sha256:")
+	if status, body := follower.call("GET", instance, nil); status != http.StatusOK {
+		t.Errorf("once it is the leader: %d %s", status, body)
 	}
 	if err := client.Done(agent.GetReadyz(t.Context())); err != nil {
-		t.Errorf("over TLS, once it is the writer: %v", err)
+		t.Errorf("over TLS, once it is the leader: %v", err)
 	}
-	if err := door.stop(); err != nil {
-		t.Errorf("%v\n%s", err, door.logged())
+	if err := follower.stop(); err != nil {
+		t.Errorf("%v\n%s", err, follower.logged())
 	}
 }
 
 // etcd that is gone ends the term, and so the process.
-func TestAWriterWhoseTermIsOverEnds(t *testing.T) {
+func TestALeaderWhoseTermIsOverEnds(t *testing.T) {
 	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	p := r.begin("c1", nil)
 	p.says("listen=")
 	r.etcd.Members[0].Kill()
-	if err := <-p.exit; err == nil || !strings.Contains(p.logged(), "nodehitch-controller: etcd has not confirmed in time that this controller is the writer") {
+	if err := <-p.exit; err == nil || !strings.Contains(p.logged(), "nodehitch-controller: etcd has not confirmed in time that this controller is the leader") {
 		t.Errorf("%v\n%s", err, p.logged())
 	}
 }

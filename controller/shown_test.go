@@ -16,8 +16,8 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// doors start controllers that know each other.
-func doors(t *testing.T, r *replicas) (begin func(id string) *process) {
+// followers start controllers that know each other.
+func followers(t *testing.T, r *replicas) (begin func(id string) *process) {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "seal.key")
 	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
@@ -37,7 +37,7 @@ func (p *process) shown() map[string]wire.Replica {
 	status, body := p.call("GET", "/v1/replicas", nil)
 	var list wire.ReplicaList
 	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
-		return nil // between two writers
+		return nil // between two leaders
 	}
 	byID := map[string]wire.Replica{}
 	for _, r := range list.Items {
@@ -55,77 +55,77 @@ func gauge(text, name string) string {
 	return found[1]
 }
 
-// Who asks any of them sees all that are alive, who writes, in which term, and how far the doors
+// Who asks any of them sees all that are alive, who writes, in which term, and how far the followers
 // follow. One that was killed is gone once its lease has ended.
 func TestReplicasAreShown(t *testing.T) {
 	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	begin := doors(t, r)
+	begin := followers(t, r)
 	first := begin("c1")
 	first.says("pin=sha256:")
 	second, third := begin("c2"), begin("c3")
-	atSecond := second.says(`requests are handed to the writer.* metrics=(\S+)`)[1]
-	third.says("requests are handed to the writer")
+	atSecond := second.says(`requests are handed to the leader.* metrics=(\S+)`)[1]
+	third.says("requests are handed to the leader")
 
 	var all map[string]wire.Replica
-	loopback.Until(t, "both doors follow and serve", func() bool { // the writer has asked since
+	loopback.Until(t, "both followers follow and serve", func() bool { // the leader has asked since
 		all = second.shown()
 		return len(all) == 3 && all["c2"].LagSeconds != nil && all["c3"].LagSeconds != nil && all["c2"].Message == "" && all["c3"].Message == ""
 	})
-	writer := all["c1"]
-	if writer.State != wire.ReplicaWriter || writer.Term == 0 || writer.WriterSince == nil || writer.LagSeconds != nil || writer.Message != "" {
-		t.Errorf("the writer: %+v", writer)
+	leader := all["c1"]
+	if leader.State != wire.ReplicaLeader || leader.Term == 0 || leader.LeaderSince == nil || leader.LagSeconds != nil || leader.Message != "" {
+		t.Errorf("the leader: %+v", leader)
 	}
 	for _, id := range []string{"c2", "c3"} {
-		if d := all[id]; d.State != wire.ReplicaDoor || d.Term != 0 || d.WriterSince != nil || !strings.HasPrefix(d.URL, "https://127.0.0.1:") || d.Version == "" || d.Schema < 1 {
-			t.Errorf("the door: %+v", d)
+		if d := all[id]; d.State != wire.ReplicaFollower || d.Term != 0 || d.LeaderSince != nil || !strings.HasPrefix(d.URL, "https://127.0.0.1:") || d.Version == "" || d.Schema < 1 {
+			t.Errorf("the follower: %+v", d)
 		}
 	}
 	text := scrape(t, atSecond)
-	if gauge(text, "nodehitch_replica_is_writer") != "0" || gauge(text, "nodehitch_replicas") != "3" || gauge(text, "nodehitch_replica_lag_seconds") == "" {
-		t.Errorf("the metrics of a door:\n%s", text)
+	if gauge(text, "nodehitch_replica_is_leader") != "0" || gauge(text, "nodehitch_replicas") != "3" || gauge(text, "nodehitch_replica_lag_seconds") == "" {
+		t.Errorf("the metrics of a follower:\n%s", text)
 	}
-	if got := gauge(text, "nodehitch_replica_term"); got != strconv.FormatInt(writer.Term, 10) {
-		t.Errorf("the term, as a door sees it: %q; the writer says %d", got, writer.Term)
+	if got := gauge(text, "nodehitch_replica_term"); got != strconv.FormatInt(leader.Term, 10) {
+		t.Errorf("the term, as a follower sees it: %q; the leader says %d", got, leader.Term)
 	}
 
 	if err := third.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	loopback.Until(t, "the writer has no answer of it", func() bool { all = second.shown(); return all["c3"].Message == "it does not answer the writer" })
+	loopback.Until(t, "the leader has no answer of it", func() bool { all = second.shown(); return all["c3"].Message == "it does not answer the leader" })
 	if all["c3"].LagSeconds != nil {
-		t.Errorf("a door that does not answer: %+v", all["c3"])
+		t.Errorf("a follower that does not answer: %+v", all["c3"])
 	}
 	loopback.Until(t, "it is gone", func() bool { return len(second.shown()) == 2 })
 
 	if err := first.stop(); err != nil {
 		t.Errorf("%v\n%s", err, first.logged())
 	}
-	loopback.Until(t, "another one is the writer", func() bool { all = second.shown(); return len(all) == 1 && all["c2"].State == wire.ReplicaWriter })
-	if all["c2"].Term <= writer.Term {
-		t.Errorf("the next term has the number %d, that before %d", all["c2"].Term, writer.Term)
+	loopback.Until(t, "another one is the leader", func() bool { all = second.shown(); return len(all) == 1 && all["c2"].State == wire.ReplicaLeader })
+	if all["c2"].Term <= leader.Term {
+		t.Errorf("the next term has the number %d, that before %d", all["c2"].Term, leader.Term)
 	}
 	second.says("pin=sha256:")
 	text = scrape(t, atSecond)
-	if gauge(text, "nodehitch_replica_is_writer") != "1" || gauge(text, "nodehitch_replicas") != "1" || gauge(text, "nodehitch_replica_lag_seconds") != "" {
-		t.Errorf("the metrics of the writer:\n%s", text)
+	if gauge(text, "nodehitch_replica_is_leader") != "1" || gauge(text, "nodehitch_replicas") != "1" || gauge(text, "nodehitch_replica_lag_seconds") != "" {
+		t.Errorf("the metrics of the leader:\n%s", text)
 	}
 	if err := second.stop(); err != nil {
 		t.Errorf("%v\n%s", err, second.logged())
 	}
 }
 
-// A controller that serves while it is the writer only is a replica too, and holds nothing before.
+// A controller that serves while it is the leader only is a replica too, and holds nothing before.
 func TestAStandbyIsShown(t *testing.T) {
 	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
 	first := r.begin("c1", nil)
 	first.says("listen=")
 	second := r.begin("c2", nil)
-	second.told("STATUS=Standby; the writer is \"c1\"")
+	second.told("STATUS=Standby; the leader is \"c1\"")
 	var all map[string]wire.Replica
-	loopback.Until(t, "the writer knows it", func() bool { all = first.shown(); return len(all) == 2 })
-	if all["c1"].State != wire.ReplicaWriter || all["c2"].State != wire.ReplicaStandby || all["c2"].URL != "" || all["c2"].LagSeconds != nil || all["c2"].Message != "" {
+	loopback.Until(t, "the leader knows it", func() bool { all = first.shown(); return len(all) == 2 })
+	if all["c1"].State != wire.ReplicaLeader || all["c2"].State != wire.ReplicaStandby || all["c2"].URL != "" || all["c2"].LagSeconds != nil || all["c2"].Message != "" {
 		t.Errorf("%+v", all)
 	}
 	for _, p := range []*process{second, first} {

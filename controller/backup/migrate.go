@@ -18,7 +18,7 @@ type Migration struct {
 	// DataDirectory is the controller's. Package files stay in it.
 	DataDirectory string
 	Key           store.KeySource
-	// Shared becomes the writer of the store that controllers share. Its Name is that of the
+	// Shared becomes the leader of the store that controllers share. Its Name is that of the
 	// place where the state goes.
 	Shared func(context.Context) (*store.Shared, error)
 	Now    func() time.Time

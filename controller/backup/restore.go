@@ -37,7 +37,7 @@ type Restore struct {
 	// backup is of a store that controllers share; the seal key is Key.
 	DataDirectory string
 	Key           store.KeySource
-	// Shared becomes the writer of the store that controllers share; nil, if the controller
+	// Shared becomes the leader of the store that controllers share; nil, if the controller
 	// has its store in the data directory.
 	Shared func(context.Context) (*store.Shared, error)
 	// Replace allows that there is a store; it is moved aside.

@@ -88,10 +88,10 @@ func (r *Restore) runShared(ctx context.Context) (out Restored, err error) {
 	return out, r.staged(stage, nil, func(s *store.Store) error { return to.Fill(s, store.Unfinished{By: byRestore, Aside: aside}, nil) })
 }
 
-// openShared becomes the writer and loads what is there. It refuses what another command has
+// openShared becomes the leader and loads what is there. It refuses what another command has
 // left unfinished.
 func openShared(ctx context.Context, campaign func(context.Context) (*store.Shared, error), key store.KeySource, by string) (*store.Replacement, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, campaignLimit, errors.New("another controller is the writer, or etcd does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, campaignLimit, errors.New("another controller is the leader, or etcd does not answer"))
 	defer cancel()
 	shared, err := campaign(ctx)
 	if err != nil {

@@ -68,7 +68,7 @@ func (s *stopping) Commit(head []byte, changes map[string][]byte) error {
 	return s.Term.Commit(head, changes)
 }
 
-// campaign becomes the writer.
+// campaign becomes the leader.
 func (s *site) campaign(ctx context.Context) (*store.Shared, error) {
 	client := etcd.New(etcd.Options{Endpoints: s.endpoints, Prefix: prefix, Name: "test", TTL: 5 * time.Second})
 	s.t.Cleanup(func() { _ = client.Close() })

@@ -139,17 +139,17 @@ func (e Etcd) Configured() bool { return len(e.Endpoints) > 0 }
 
 // Replica is what a controller is called among those that share a store.
 type Replica struct {
-	// ID names it in logs, and in etcd if it is the writer. Default: the machine's host name.
+	// ID names it in logs, and in etcd if it is the leader. Default: the machine's host name.
 	ID string `json:"id"`
 	// URL is where the other controllers reach Listen, https://host:port. With both set, a
-	// controller that is not the writer serves too, by handing requests to the writer. Default:
+	// controller that is not the leader serves too, by handing requests to the leader. Default:
 	// none.
 	URL string `json:"url"`
 	// Listen is the TCP address for the other controllers, host:port.
 	Listen string `json:"listen"`
 }
 
-// Serves reports whether this controller also serves while it is not the writer.
+// Serves reports whether this controller also serves while it is not the leader.
 func (r Replica) Serves() bool { return r.URL != "" }
 
 // UICertificate is a certificate that browsers know. Its fields are all set, or none.

@@ -84,7 +84,7 @@ var Settings = []Setting{
 	{"store-etcd-username", "user of etcd's own authentication", text(func(c *Config) *string { return &c.Store.Etcd.Username })},
 	{"store-etcd-password-file", "file with that user's password", text(func(c *Config) *string { return &c.Store.Etcd.PasswordFile })},
 	{"replica-id", "name of this controller among those that share etcd; empty: the host name", text(func(c *Config) *string { return &c.Replica.ID })},
-	{"replica-url", "URL at which the other controllers reach --replica-listen; empty: this one serves while it is the writer only", text(func(c *Config) *string { return &c.Replica.URL })},
+	{"replica-url", "URL at which the other controllers reach --replica-listen; empty: this one serves while it is the leader only", text(func(c *Config) *string { return &c.Replica.URL })},
 	{"replica-listen", "TCP address for the other controllers, host:port", text(func(c *Config) *string { return &c.Replica.Listen })},
 	{"log-format", "text or json", text(func(c *Config) *string { return &c.Log.Format })},
 	{"log-level", "debug, info, warn or error", text(func(c *Config) *string { return &c.Log.Level })},

@@ -41,7 +41,7 @@ func (s *Handler) ListReplicas(ctx context.Context, r ListReplicasRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	list.etag = "W/" + list.etag // how far doors are behind is not in it
+	list.etag = "W/" + list.etag // how far followers are behind is not in it
 	if list.unchanged {
 		return ListReplicas304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
 	}

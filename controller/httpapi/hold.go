@@ -46,7 +46,7 @@ func jittered(d time.Duration) time.Duration {
 
 // hold calls check, and again after each change of key, until it says done or
 // fails, the time is over, the client is gone, or the controller shuts down. At the end it
-// calls check once more: the process may have been frozen, and another one be the writer.
+// calls check once more: the process may have been frozen, and another one be the leader.
 func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, check func() (done bool, err error)) error {
 	if longest <= 0 {
 		_, err := check()

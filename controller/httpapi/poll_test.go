@@ -166,7 +166,7 @@ func TestAShutdownAnswersHeldPolls(t *testing.T) {
 }
 
 // A poll that ends after the store answers nothing any more, because another controller is the
-// writer say, is not told that nothing has changed.
+// leader say, is not told that nothing has changed.
 func TestAPollThatOutlivesItsStore(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()

@@ -31,7 +31,7 @@ type follower struct {
 	nodes   atomic.Int64 // commits that have changed records of nodes
 	// lastToken is the last token that Changed was told of.
 	lastToken atomic.Value
-	// waits are those at the writer and here, by key, and known how many commits there were
+	// waits are those at the leader and here, by key, and known how many commits there were
 	// when they began.
 	waits             map[string][2]wait
 	known, knownNodes int64
@@ -67,13 +67,13 @@ func (f *follower) keys(h *history) []string {
 func (f *follower) begin(h *history) {
 	f.waits = map[string][2]wait{}
 	for _, key := range f.keys(h) {
-		writer, stop := h.Hub.Watch(key)
+		leader, stop := h.Hub.Watch(key)
 		here, stopHere := f.hub.Watch(key)
-		f.waits[key] = [2]wait{{writer, stop}, {here, stopHere}}
+		f.waits[key] = [2]wait{{leader, stop}, {here, stopHere}}
 	}
 }
 
-// catchUp waits until all that the writer has committed was told here.
+// catchUp waits until all that the leader has committed was told here.
 func (f *follower) catchUp(h *history) {
 	last, err := h.Tokens.Create(h.Ctx, api.TokenRequest{Name: "last", Scope: api.ScopeViewer})
 	h.Must(err)
@@ -101,32 +101,32 @@ func (f *follower) catchUp(h *history) {
 
 type wakes struct{ needed, extra, memory int }
 
-// compare wants who waits here to be woken as well as who waits at the writer.
+// compare wants who waits here to be woken as well as who waits at the leader.
 func (f *follower) compare(t *rapid.T, h *history, count *wakes) {
 	f.catchUp(h)
 	commits := f.commits.Load() - f.known - 1 // one is the last token's
 	ofNodes := f.nodes.Load() - f.knownNodes
 	for key, w := range f.waits {
-		writer, here := w[0].over(), w[1].over()
+		leader, here := w[0].over(), w[1].over()
 		switch {
-		case writer && here:
+		case leader && here:
 			count.needed++
 		case here:
 			count.extra++
-		case writer && key == notify.Nodes && ofNodes == 0:
+		case leader && key == notify.Nodes && ofNodes == 0:
 			count.memory++ // the presence of a node
-		case writer && commits == 0 && (key == notify.Instances || key == lifecycletest.InstanceID):
+		case leader && commits == 0 && (key == notify.Instances || key == lifecycletest.InstanceID):
 			count.memory++ // an observation of a stack
-		case writer:
-			t.Fatalf("%d commits have woken %q at the writer, and not here", commits, key)
+		case leader:
+			t.Fatalf("%d commits have woken %q at the leader, and not here", commits, key)
 		}
 		w[0].stop()
 		w[1].stop()
 	}
 }
 
-// A commit that wakes a client at the writer wakes the same client at a controller that follows.
-func TestAFollowerWakesWhomTheWriterWakes(t *testing.T) {
+// A commit that wakes a client at the leader wakes the same client at a controller that follows.
+func TestAFollowerWakesWhomTheLeaderWakes(t *testing.T) {
 	endpoints := etcdtest.Open(t, 1, "--max-txn-ops=1024").Endpoints()
 	connect := func(prefix string) *etcd.Client {
 		return etcd.New(etcd.Options{Endpoints: endpoints, Prefix: prefix, Name: "test", TTL: time.Minute})
@@ -155,7 +155,7 @@ func TestAFollowerWakesWhomTheWriterWakes(t *testing.T) {
 			if term, err = client.Campaign(context.Background(), nil); err != nil {
 				rt.Fatal(err)
 			}
-			return &store.Shared{Term: term, History: history("writer"), Name: "etcd"}
+			return &store.Shared{Term: term, History: history("leader"), Name: "etcd"}
 		})
 		h.Keep(tx.Kept)
 		h.SharedCommit = func() string {
@@ -202,7 +202,7 @@ func TestAFollowerWakesWhomTheWriterWakes(t *testing.T) {
 		}
 		rt.Repeat(events)
 	})
-	t.Logf("wakes: %d of the writer's, %d more; %d of the writer's memory", count.needed, count.extra, count.memory)
+	t.Logf("wakes: %d of the leader's, %d more; %d of the leader's memory", count.needed, count.extra, count.memory)
 	if count.needed == 0 {
 		t.Error("nobody was woken")
 	}

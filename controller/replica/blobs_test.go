@@ -66,7 +66,7 @@ func (s *site) has(content string) bool {
 	return err == nil && string(on) == content
 }
 
-// service is that of the writer.
+// service is that of the leader.
 func (s *site) service(t testing.TB) *files.Service {
 	t.Helper()
 	db, err := store.Open(store.Options{Path: filepath.Join(t.TempDir(), "store.db"), Key: store.KeySource{File: filepath.Join(t.TempDir(), "key"), Create: true}})
@@ -238,7 +238,7 @@ func (r tail) ReadAt(p []byte, at int64) (int, error) {
 	return r.Reader.ReadAt(p, at)
 }
 
-// A replica has content before the writer has the record: it is not collected at once, also if
+// A replica has content before the leader has the record: it is not collected at once, also if
 // it was here long before.
 func TestCopiesAreNotCollectedAtOnce(t *testing.T) {
 	f := newFleet(t, 2, 1<<20)

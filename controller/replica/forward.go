@@ -21,7 +21,7 @@ import (
 // stall is how long a body may stand still, or an answer that has begun.
 const stall = time.Minute
 
-// headerAuthenticated is in the informational answer by which the writer tells who the
+// headerAuthenticated is in the informational answer by which the leader tells who the
 // caller is, for the limits of connections.
 const headerAuthenticated = "Nodehitch-Authenticated"
 
@@ -29,16 +29,16 @@ const headerAuthenticated = "Nodehitch-Authenticated"
 type ForwarderOptions struct {
 	// ID is this replica's.
 	ID string
-	// Writer is where the writer listens for replicas, https://HOST:PORT; "" while there is none.
-	Writer func() string
+	// Leader is where the leader listens for replicas, https://HOST:PORT; "" while there is none.
+	Leader func() string
 	Client *Client
-	// Polls holds polls here; nil if the writer holds them.
+	// Polls holds polls here; nil if the leader holds them.
 	Polls *Polls
 	Log   *slog.Logger
 }
 
-// Forwarder hands requests to the writer, with who their callers are, and its answers back. It
-// makes no request twice but for polls that it holds: if the writer does not answer, it answers
+// Forwarder hands requests to the leader, with who their callers are, and its answers back. It
+// makes no request twice but for polls that it holds: if the leader does not answer, it answers
 // 503, or ends the connection if a part of the answer has left.
 type Forwarder struct {
 	ForwarderOptions
@@ -56,7 +56,7 @@ func NewForwarder(o ForwarderOptions) *Forwarder {
 	return f
 }
 
-// Drain ends requests without a body, which may be held at the writer, with 503, and answers
+// Drain ends requests without a body, which may be held at the leader, with 503, and answers
 // those that are held here, now and from now on. Call it when the shutdown begins.
 func (f *Forwarder) Drain() { f.drain() }
 
@@ -64,12 +64,12 @@ type outwardKey struct{}
 
 // outward is what Rewrite needs for a request.
 type outward struct {
-	writer *url.URL
+	leader *url.URL
 	caller caller.Caller
 	poll   *poll // nil if it is not held here
 }
 
-var errNoWriter = errors.New("no replica is the writer")
+var errNoLeader = errors.New("no replica is the leader")
 
 // ServeHTTP forwards one request.
 func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -104,21 +104,21 @@ func (f *Forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.ask(w, r, outward{caller: who})
 }
 
-// ask makes the request to the writer.
+// ask makes the request to the leader.
 func (f *Forwarder) ask(w http.ResponseWriter, r *http.Request, o outward) {
 	var err error
-	if o.writer, err = url.Parse(f.Writer()); err != nil || o.writer.Host == "" {
-		f.failed(w, r, errors.Join(errNoWriter, err))
+	if o.leader, err = url.Parse(f.Leader()); err != nil || o.leader.Host == "" {
+		f.failed(w, r, errors.Join(errNoLeader, err))
 		return
 	}
 	f.proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), outwardKey{}, o)))
 }
 
-// rewrite makes the request to the writer. It says who the caller is last, so that nothing of
+// rewrite makes the request to the leader. It says who the caller is last, so that nothing of
 // the caller can.
 func rewrite(p *httputil.ProxyRequest) {
 	out := p.In.Context().Value(outwardKey{}).(outward)
-	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = out.writer.Scheme, out.writer.Host, p.In.Host
+	p.Out.URL.Scheme, p.Out.URL.Host, p.Out.Host = out.leader.Scheme, out.leader.Host, p.In.Host
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // also if it is malformed: the API refuses it
 	p.Out.Header.Del("Connection")
 	p.Out.Header.Del("Upgrade")
@@ -129,7 +129,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	}
 }
 
-// failed answers a request that the writer has not answered.
+// failed answers a request that the leader has not answered.
 func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errHeld) {
 		return
@@ -137,13 +137,13 @@ func (f *Forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if f.draining.Err() == nil && r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
-	f.Log.DebugContext(r.Context(), "the writer has not answered", "method", r.Method, "path", r.URL.Path, "error", err)
-	problem, detail := wire.ProblemUnavailable, "this replica has no answer of the writer: check whether the request was done before you try again"
+	f.Log.DebugContext(r.Context(), "the leader has not answered", "method", r.Method, "path", r.URL.Path, "error", err)
+	problem, detail := wire.ProblemUnavailable, "this replica has no answer of the leader: check whether the request was done before you try again"
 	switch {
-	case errors.Is(err, errNoWriter), errors.Is(err, errNotSent):
-		problem, detail = wire.ProblemNoWriter, "this replica does not reach the writer, so nothing of this request was done: try again"
+	case errors.Is(err, errNoLeader), errors.Is(err, errNotSent):
+		problem, detail = wire.ProblemNoLeader, "this replica does not reach the leader, so nothing of this request was done: try again"
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
-		problem, detail = wire.ProblemNoWriter, "this replica has no answer of the writer: try again"
+		problem, detail = wire.ProblemNoLeader, "this replica has no answer of the leader: try again"
 	}
 	refuse(w, wire.NewProblem(problem, detail))
 }
@@ -160,17 +160,17 @@ func refuse(w http.ResponseWriter, p *wire.Problem) {
 	_ = json.NewEncoder(w).Encode(p) // the client has gone
 }
 
-// body ends its deadline with its last byte: then the caller waits for the writer.
+// body ends its deadline with its last byte: then the caller waits for the leader.
 type body struct {
 	io.ReadCloser
 	ctx     context.Context // of the request that it is the body of
 	control *http.ResponseController
-	// wanted ends once the writer has let in a caller that asks before it sends the body (Expect),
+	// wanted ends once the leader has let in a caller that asks before it sends the body (Expect),
 	// with any informational answer: net/http's server sends no 100 after another one.
 	wanted context.Context // a signal
 }
 
-// errAnswered says that the writer does not want the body.
+// errAnswered says that the leader does not want the body.
 var errAnswered = errors.New("the request was answered")
 
 func (b *body) Read(p []byte) (int, error) {
@@ -186,7 +186,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answer keeps the informational answers of the writer, which are for this replica.
+// answer keeps the informational answers of the leader, which are for this replica.
 type answer struct {
 	http.ResponseWriter
 	ctx  context.Context // of the request that it answers

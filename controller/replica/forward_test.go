@@ -23,8 +23,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// A node that polls a replica that is not the writer gets what the writer would answer.
-func TestANodePollsThroughADoor(t *testing.T) {
+// A node that polls a replica that is not the leader gets what the leader would answer.
+func TestANodePollsThroughAFollower(t *testing.T) {
 	w := newWorld(t, nil)
 	node := w.enroll()
 	first := w.call(node, "GET", "/v1/node/config", "")
@@ -45,15 +45,15 @@ func TestANodePollsThroughADoor(t *testing.T) {
 		t.Errorf("an unknown parameter: %d", a.status)
 	}
 	held := w.hold(t.Context(), node, known)
-	if _, authenticated := w.door.limiter.Count(); authenticated != 2 {
-		t.Errorf("%d connections of the door are authenticated, want the operator's and the node's", authenticated)
+	if _, authenticated := w.follower.limiter.Count(); authenticated != 2 {
+		t.Errorf("%d connections of the follower are authenticated, want the operator's and the node's", authenticated)
 	}
 	ok(t, w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, "10.10.0.0/24", "10.20.0.0/24", 1)), http.StatusOK, nil)
 	if a := <-held; a.status != http.StatusOK || !strings.Contains(a.body, "10.20.0.0/24") || a.header.Get("ETag") == known {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if log := w.log.String(); !strings.Contains(log, `who="node `+serverID+`"`) {
-		t.Error("the writer's log does not say who has called")
+		t.Error("the leader's log does not say who has called")
 	}
 }
 
@@ -77,7 +77,7 @@ func TestAForgedCallerIsNotBelieved(t *testing.T) {
 	if strings.Contains(w.log.String(), "192.0.2.1") {
 		t.Error("the address in it is believed")
 	}
-	// Neither where a caller connects to the writer itself.
+	// Neither where a caller connects to the leader itself.
 	handler, err := httpapi.New(func() httpapi.Options { o := w.API(); o.SpreadSeconds = func() int { return 1 }; return o }())
 	must(t, err)
 	defer handler.Drain()
@@ -88,7 +88,7 @@ func TestAForgedCallerIsNotBelieved(t *testing.T) {
 	go func() { defer close(done); _ = server.Serve(tls.NewListener(l, certificate)) }()
 	defer func() { _ = server.Close(); <-done }()
 	if a := do(t.Context(), w.client, "GET", "https://"+l.Addr().String()+"/v1/tokens", http.NoBody, header); a.status != http.StatusUnauthorized {
-		t.Errorf("at the writer: %d %s", a.status, a.body)
+		t.Errorf("at the leader: %d %s", a.status, a.body)
 	}
 }
 
@@ -116,12 +116,12 @@ func TestRootOfADoorsMachineIsAnOperator(t *testing.T) {
 		t.Fatalf("%d %v %s", a.status, a.err, a.body)
 	}
 	if log := w.log.String(); !strings.Contains(log, `who="uid 0 of the machine of replica b"`) {
-		t.Error("the writer's log does not say who it was")
+		t.Error("the leader's log does not say who it was")
 	}
 }
 
-// The status page is the writer's, with its cookies and its live updates.
-func TestTheStatusPageThroughADoor(t *testing.T) {
+// The status page is the leader's, with its cookies and its live updates.
+func TestTheStatusPageThroughAFollower(t *testing.T) {
 	w := newWorld(t, nil)
 	browser := w.clientWith(nil, "")
 	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -132,7 +132,7 @@ func TestTheStatusPageThroughADoor(t *testing.T) {
 	if a := signIn("https://another.example"); a.status != http.StatusForbidden {
 		t.Errorf("from another site: %d", a.status)
 	}
-	a := signIn(w.door.url)
+	a := signIn(w.follower.url)
 	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
 	if a.status != http.StatusSeeOther || !strings.HasPrefix(cookie, "__Host-") {
 		t.Fatalf("%d %v %s", a.status, a.header, a.body)
@@ -140,7 +140,7 @@ func TestTheStatusPageThroughADoor(t *testing.T) {
 	if a := w.call(browser, "GET", page.PathOverview, "", "Cookie: "+cookie); a.status != http.StatusOK {
 		t.Errorf("the page: %d", a.status)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.door.url+page.PathEvents, http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.follower.url+page.PathEvents, http.NoBody)
 	must(t, err)
 	r.Header.Set("Cookie", cookie)
 	stream, err := browser.Do(r)
@@ -159,8 +159,8 @@ func TestTheStatusPageThroughADoor(t *testing.T) {
 	}
 }
 
-// The writer counts refused enrollments by the address that the caller has at the door.
-func TestALimitCountsTheAddressAtTheDoor(t *testing.T) {
+// The leader counts refused enrollments by the address that the caller has at the follower.
+func TestALimitCountsTheAddressAtTheFollower(t *testing.T) {
 	w := newWorld(t, nil)
 	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(testca.NewKey(), nil)})
 	must(t, err)
@@ -181,7 +181,7 @@ func TestALimitCountsTheAddressAtTheDoor(t *testing.T) {
 		t.Error("another address is refused with it")
 	}
 	if log := w.log.String(); !strings.Contains(log, "remote=127.0.0.2:") || strings.Contains(log, "remote=127.0.0.1:") {
-		t.Error("the writer's log does not have the callers' addresses")
+		t.Error("the leader's log does not have the callers' addresses")
 	}
 }
 
@@ -207,7 +207,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 }
 
 // A large file lies in the memory of neither replica.
-func TestAnUploadThroughADoorIsStreamed(t *testing.T) {
+func TestAnUploadThroughAFollowerIsStreamed(t *testing.T) {
 	w := newWorld(t, nil)
 	w.enroll()
 	runtime.GC()
@@ -216,7 +216,7 @@ func TestAnUploadThroughADoorIsStreamed(t *testing.T) {
 	const size = 256 << 20
 	content := &zeros{left: size}
 	var file wire.PackageFile
-	ok(t, do(t.Context(), w.client, "PUT", w.door.url+"/v1/vnf_instances/"+instanceID+"/files/large", content, "Authorization: Bearer "+w.operator), http.StatusCreated, &file)
+	ok(t, do(t.Context(), w.client, "PUT", w.follower.url+"/v1/vnf_instances/"+instanceID+"/files/large", content, "Authorization: Bearer "+w.operator), http.StatusCreated, &file)
 	if file.SizeBytes != size {
 		t.Errorf("%d bytes have arrived", file.SizeBytes)
 	}
@@ -238,7 +238,7 @@ func TestAnUploadThatAsksFirst(t *testing.T) {
 	client.Transport.(*http.Transport).ExpectContinueTimeout = time.Hour
 	content := &zeros{left: 1 << 20}
 	put := func(token string) answered {
-		return do(t.Context(), client, "PUT", w.door.url+"/v1/vnf_instances/"+instanceID+"/files/a", content, "Authorization: Bearer "+token, "Expect: 100-continue")
+		return do(t.Context(), client, "PUT", w.follower.url+"/v1/vnf_instances/"+instanceID+"/files/a", content, "Authorization: Bearer "+token, "Expect: 100-continue")
 	}
 	if a := put("wrong"); a.status != http.StatusUnauthorized || content.sent != 0 {
 		t.Errorf("%d %v, %d bytes were sent", a.status, a.err, content.sent)
@@ -263,7 +263,7 @@ func (s *slow) Read(p []byte) (int, error) {
 }
 
 // The deadlines of an answer do not end an upload that still comes.
-func TestASlowUploadThroughADoor(t *testing.T) {
+func TestASlowUploadThroughAFollower(t *testing.T) {
 	const deadline = 100 * time.Millisecond
 	w := newWorld(t, func(o *httpapi.Options) {
 		o.Times = httpapi.Times{Body: deadline, Answer: deadline, Stall: 20 * deadline, Refusal: time.Second}
@@ -278,10 +278,10 @@ func TestASlowUploadThroughADoor(t *testing.T) {
 			next <- struct{}{}
 		}
 	}()
-	ok(t, do(t.Context(), w.client, "PUT", w.door.url+"/v1/vnf_instances/"+instanceID+"/files/slow", &slow{next: next, left: 8}, "Authorization: Bearer "+w.operator), http.StatusCreated, nil)
+	ok(t, do(t.Context(), w.client, "PUT", w.follower.url+"/v1/vnf_instances/"+instanceID+"/files/slow", &slow{next: next, left: 8}, "Authorization: Bearer "+w.operator), http.StatusCreated, nil)
 }
 
-// silent is a writer's API that tells of each request and answers none before it may.
+// silent is a leader's API that tells of each request and answers none before it may.
 type silent struct {
 	seen   atomic.Int64
 	begun  chan struct{}
@@ -307,9 +307,9 @@ func (s *silent) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// If the writer goes in the middle of a request, the caller is told to try again or loses its
-// connection; the door does not make the request again.
-func TestTheWriterGoesAway(t *testing.T) {
+// If the leader goes in the middle of a request, the caller is told to try again or loses its
+// connection; the follower does not make the request again.
+func TestTheLeaderGoesAway(t *testing.T) {
 	root := testca.Root(t, "root")
 	certificate := &tls.Config{Certificates: []tls.Certificate{root.Server(t, time.Now().Add(time.Hour), "127.0.0.1")}, MinVersion: tls.VersionTLS13}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
@@ -320,18 +320,18 @@ func TestTheWriterGoesAway(t *testing.T) {
 		{"an answer that has begun", "GET", "", "half of"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			writer, next := newSite(t, 1<<20), newSite(t, 1<<20)
+			leader, next := newSite(t, 1<<20), newSite(t, 1<<20)
 			first, second := newSilent(), newSilent()
 			first.first = test.begun
 			close(second.answer)
-			writer.Lead(first, func() {})
+			leader.Lead(first, func() {})
 			next.Lead(second, func() {})
-			d := newDoor(t, certificate, writer.url, nil)
+			d := newFollower(t, certificate, leader.url, nil)
 			out := make(chan answered, 1)
 			go func() { out <- do(t.Context(), client, test.method, d.url+"/v1/x", strings.NewReader(test.body)) }()
 			<-first.begun
-			d.writer.Store(&next.url)
-			writer.stop(t)
+			d.leader.Store(&next.url)
+			leader.stop(t)
 			switch a := <-out; {
 			case test.begun != "" && a.err == nil:
 				t.Errorf("the answer ends as if it was whole: %d %q", a.status, a.body)
@@ -341,24 +341,24 @@ func TestTheWriterGoesAway(t *testing.T) {
 				t.Errorf("%s", a.body)
 			}
 			if first.seen.Load() != 1 || second.seen.Load() != 0 {
-				t.Errorf("the writer has seen it %d times, the next one %d times", first.seen.Load(), second.seen.Load())
+				t.Errorf("the leader has seen it %d times, the next one %d times", first.seen.Load(), second.seen.Load())
 			}
 			if a := do(t.Context(), client, "GET", d.url+"/v1/x", http.NoBody); a.status != http.StatusOK {
-				t.Errorf("at the next writer: %d %v", a.status, a.err)
+				t.Errorf("at the next leader: %d %v", a.status, a.err)
 			}
 		})
 	}
 }
 
-func TestThereIsNoWriter(t *testing.T) {
+func TestThereIsNoLeader(t *testing.T) {
 	root := testca.Root(t, "root")
 	certificate := &tls.Config{Certificates: []tls.Certificate{root.Server(t, time.Now().Add(time.Hour), "127.0.0.1")}, MinVersion: tls.VersionTLS13}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	standby := newSite(t, 1<<20)
-	for name, url := range map[string]string{"nobody": "", "one that does not answer": "https://127.0.0.1:1", "a replica that is not the writer": standby.url} {
-		d := newDoor(t, certificate, url, nil)
+	for name, url := range map[string]string{"nobody": "", "one that does not answer": "https://127.0.0.1:1", "a replica that is not the leader": standby.url} {
+		d := newFollower(t, certificate, url, nil)
 		a := do(t.Context(), client, "GET", d.url+"/healthz", http.NoBody)
-		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "5" || !strings.Contains(a.body, wire.ProblemNoWriter) {
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "5" || !strings.Contains(a.body, wire.ProblemNoLeader) {
 			t.Errorf("%s: %d %v %s", name, a.status, a.err, a.body)
 		}
 	}
@@ -367,8 +367,8 @@ func TestThereIsNoWriter(t *testing.T) {
 // Thousands of polls are streams of a few connections, at both ends of their lives.
 func TestPollsShareConnections(t *testing.T) {
 	const polls = 2500
-	writer, held := newSite(t, 1<<20), newSilent()
-	writer.Lead(held, func() {})
+	leader, held := newSite(t, 1<<20), newSilent()
+	leader.Lead(held, func() {})
 	client := replica.NewClient(trust(t, 1))
 	defer client.Close()
 	said, err := json.Marshal(caller.Caller{Address: "192.0.2.1:1"})
@@ -377,7 +377,7 @@ func TestPollsShareConnections(t *testing.T) {
 	var good atomic.Int64
 	for range polls {
 		all.Go(func() {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, writer.url+"/v1/node/config", http.NoBody)
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, leader.url+"/v1/node/config", http.NoBody)
 			if err == nil {
 				r.Header.Set(caller.Header, string(said))
 				var a *http.Response
@@ -394,7 +394,7 @@ func TestPollsShareConnections(t *testing.T) {
 	for range polls {
 		<-held.begun
 	}
-	if n := writer.listener.accepted.Load(); n < 3 || n > 30 {
+	if n := leader.listener.accepted.Load(); n < 3 || n > 30 {
 		t.Errorf("%d polls have %d connections", polls, n)
 	} else {
 		t.Logf("%d polls have %d connections", polls, n)
@@ -408,12 +408,12 @@ func TestPollsShareConnections(t *testing.T) {
 
 // A replica of another seal key gets no answer, whatever it says.
 func TestAStrangerIsNotAnswered(t *testing.T) {
-	writer, api := newSite(t, 1<<20), newSilent()
+	leader, api := newSite(t, 1<<20), newSilent()
 	close(api.answer)
-	writer.Lead(api, func() {})
+	leader.Lead(api, func() {})
 	stranger := replica.NewClient(trust(t, 2))
 	defer stranger.Close()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, writer.url+"/v1/tokens", http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, leader.url+"/v1/tokens", http.NoBody)
 	must(t, err)
 	r.Header.Set(caller.Header, fmt.Sprintf(`{"address":"%s","operator":{"uid":0}}`, "192.0.2.1:1"))
 	answer, err := stranger.RoundTrip(r)

@@ -11,16 +11,16 @@ import (
 	"github.com/nodehitch/nodehitch/controller/replica"
 )
 
-// BenchmarkHeldPolls is the memory that a held poll takes between replicas: at the door and at
-// the writer's listener together, without the TLS of the caller and without the API.
+// BenchmarkHeldPolls is the memory that a held poll takes between replicas: at the follower and at
+// the leader's listener together, without the TLS of the caller and without the API.
 func BenchmarkHeldPolls(b *testing.B) {
 	const polls = 2000
-	writer, held := newSite(b, 1<<20), newSilent()
-	writer.Lead(held, func() {})
+	leader, held := newSite(b, 1<<20), newSilent()
+	leader.Lead(held, func() {})
 	client := replica.NewClient(trust(b, 1))
 	defer client.Close()
 	log := slog.New(slog.DiscardHandler)
-	server := httpapi.NewServer(replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return writer.url }, Client: client, Log: log}), log)
+	server := httpapi.NewServer(replica.NewForwarder(replica.ForwarderOptions{ID: "b", Leader: func() string { return leader.url }, Client: client, Log: log}), log)
 	l := listen(b)
 	done := make(chan struct{})
 	go func() { defer close(done); _ = server.Serve(l) }()
@@ -47,7 +47,7 @@ func BenchmarkHeldPolls(b *testing.B) {
 		continue
 	}
 	b.ReportMetric(float64(taken)/polls, "B/poll")
-	b.ReportMetric(float64(writer.listener.accepted.Load()), "connections")
+	b.ReportMetric(float64(leader.listener.accepted.Load()), "connections")
 }
 
 func inUse() int64 {

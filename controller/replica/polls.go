@@ -13,8 +13,8 @@ import (
 	"github.com/nodehitch/nodehitch/controller/trust/pki"
 )
 
-// Polls are the polls for a configuration that are held at a replica that is not the writer. The
-// writer decides: it is asked when a poll comes, and again when the replica sees a change that
+// Polls are the polls for a configuration that are held at a replica that is not the leader. The
+// leader decides: it is asked when a poll comes, and again when the replica sees a change that
 // may be of the poll's node. Between that it knows nothing of the poll.
 type Polls struct {
 	// Hub wakes them by what the replica follows.
@@ -25,17 +25,17 @@ type Polls struct {
 	Held func(delta int)
 }
 
-// headerHold tells the writer that the replica can hold the request, for at most so long. In the
-// writer's answer it is for how long to hold it; the answer then counts if nothing has changed.
+// headerHold tells the leader that the replica can hold the request, for at most so long. In the
+// leader's answer it is for how long to hold it; the answer then counts if nothing has changed.
 const headerHold = "Nodehitch-Hold"
 
-// unbounded is what a replica offers before the writer has said for how long to hold a poll.
+// unbounded is what a replica offers before the leader has said for how long to hold a poll.
 const unbounded = time.Hour
 
 // poll is one that is held here.
 type poll struct {
-	left   time.Duration // to be held; unbounded until the writer has said
-	status int           // what the writer has answered, 0 if it was passed on
+	left   time.Duration // to be held; unbounded until the leader has said
+	status int           // what the leader has answered, 0 if it was passed on
 	header http.Header
 }
 
@@ -43,7 +43,7 @@ type poll struct {
 var errHeld = errors.New("the poll is held")
 
 // key is what wakes the poll, "" if the request is none that can be held here. Whether the
-// caller is that node is for the writer to say.
+// caller is that node is for the leader to say.
 func (p *Polls) key(r *http.Request) string {
 	if p == nil || r.Method != http.MethodGet || r.ContentLength != 0 || r.URL.Path != "/v1/node/config" || r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return ""
@@ -51,9 +51,9 @@ func (p *Polls) key(r *http.Request) string {
 	return pki.NodeNamed(r.TLS.PeerCertificates[0])
 }
 
-// hold asks the writer, and again after each change, until it answers with something new, or the
+// hold asks the leader, and again after each change, until it answers with something new, or the
 // time that it has said is over, the client is gone, or the shutdown begins: then the answer is
-// what it was. Once changes are not seen any more, the writer is asked for the last time.
+// what it was. Once changes are not seen any more, the leader is asked for the last time.
 func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who caller.Caller) {
 	waiting, end := context.WithCancel(r.Context())
 	defer end()
@@ -61,7 +61,7 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 	defer timer.Stop()
 	p := &poll{left: unbounded}
 	var over time.Time
-	defer func() { // also if the client goes while the writer is asked
+	defer func() { // also if the client goes while the leader is asked
 		if !over.IsZero() {
 			f.Polls.Held(-1)
 		}
@@ -96,7 +96,7 @@ func (f *Forwarder) hold(w http.ResponseWriter, r *http.Request, key string, who
 	}
 }
 
-// keep keeps an answer of the writer back if it is to be held here.
+// keep keeps an answer of the leader back if it is to be held here.
 func keep(answer *http.Response) error {
 	p := answer.Request.Context().Value(outwardKey{}).(outward).poll
 	text := answer.Header.Get(headerHold)
@@ -106,14 +106,14 @@ func keep(answer *http.Response) error {
 	}
 	left, err := time.ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("the header %s of the writer: %w", headerHold, err)
+		return fmt.Errorf("the header %s of the leader: %w", headerHold, err)
 	}
 	answer.Header.Del("Date") // it is that of when it is given
 	p.left, p.status, p.header = left, answer.StatusCode, answer.Header
 	return errHeld
 }
 
-// held is the writer's side: the API does not wait for a request that another replica can hold. A
+// held is the leader's side: the API does not wait for a request that another replica can hold. A
 // commit may have woken the poll there before this process has seen that it is done; nothing
 // would wake the poll again, so settle waits for it.
 func (l *leads) held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {

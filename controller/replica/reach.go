@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// pathWriter answers 204 at the writer.
-	pathWriter = "/internal/writer"
-	// askLimit is how long the writer may take to answer.
+	// pathLeader answers 204 at the leader. Another build asks for the same path.
+	pathLeader = "/internal/writer"
+	// askLimit is how long the leader may take to answer.
 	askLimit = 3 * time.Second
 )
 
-// Reach says whether this replica reaches the writer. A replica that does not, while others may,
+// Reach says whether this replica reaches the leader. A replica that does not, while others may,
 // must not listen: an answer ends an agent's attempt, and a refused connection sends it to the
 // next replica.
 type Reach struct {
-	// Writer is that of ForwarderOptions.
-	Writer func() string
-	// Vacant says that there is no writer, as far as etcd confirms it.
+	// Leader is that of ForwarderOptions.
+	Leader func() string
+	// Vacant says that there is no leader, as far as etcd confirms it.
 	Vacant func() bool
 	Client *Client
-	// Patience is how long the writer may be silent.
+	// Patience is how long the leader may be silent.
 	Patience time.Duration
 }
 
-// Lost waits until the writer has been silent for too long, although there is one, or there may
+// Lost waits until the leader has been silent for too long, although there is one, or there may
 // be one that this replica does not know. It returns without that when ctx ends.
 func (r *Reach) Lost(ctx context.Context) {
 	fine, failures := time.Now(), 0
@@ -40,7 +40,7 @@ func (r *Reach) Lost(ctx context.Context) {
 	})
 }
 
-// Found waits until the writer answers, or ctx ends.
+// Found waits until the leader answers, or ctx ends.
 func (r *Reach) Found(ctx context.Context) {
 	r.each(ctx, func() bool { return r.answers(ctx) })
 }
@@ -56,15 +56,15 @@ func (r *Reach) each(ctx context.Context, over func() bool) {
 	}
 }
 
-// answers says whether the replica that is known as the writer is reached, and is the writer.
+// answers says whether the replica that is known as the leader is reached, and is the leader.
 func (r *Reach) answers(ctx context.Context) bool {
-	url := r.Writer()
+	url := r.Leader()
 	if url == "" {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+pathWriter, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+pathLeader, http.NoBody)
 	if err != nil {
 		return false
 	}

@@ -9,11 +9,11 @@ import (
 	"github.com/nodehitch/nodehitch/controller/replica"
 )
 
-// A replica that hears nothing of the writer is to close, unless it knows that there is none.
-func TestWhetherTheWriterIsReached(t *testing.T) {
+// A replica that hears nothing of the leader is to close, unless it knows that there is none.
+func TestWhetherTheLeaderIsReached(t *testing.T) {
 	site, unknown := newSite(t, 1), new(atomic.Bool)
-	var writer atomic.Pointer[string]
-	writer.Store(&site.url)
+	var leader atomic.Pointer[string]
+	leader.Store(&site.url)
 	asked := make(chan struct{})
 	client := replica.NewClient(trust(t, 1))
 	t.Cleanup(client.Close)
@@ -25,11 +25,11 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 	}
 	reach := &replica.Reach{Client: client, Vacant: func() bool {
 		tell()
-		return !unknown.Load() && *writer.Load() == ""
-	}, Writer: func() string {
+		return !unknown.Load() && *leader.Load() == ""
+	}, Leader: func() string {
 		tell()
 
-		return *writer.Load()
+		return *leader.Load()
 	}}
 	// next waits until all that began before is over.
 	next := func(ended chan struct{}) {
@@ -58,7 +58,7 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 	}
 
 	found := until(reach.Found)
-	next(found) // it answers that it is not the writer
+	next(found) // it answers that it is not the leader
 	site.Lead(http.NotFoundHandler(), func() {})
 	ends(found)
 
@@ -67,12 +67,12 @@ func TestWhetherTheWriterIsReached(t *testing.T) {
 	next(lost) // it answers
 	nobody := ""
 	unknown.Store(false)
-	writer.Store(&nobody)
+	leader.Store(&nobody)
 	next(lost) // nobody could
 	unknown.Store(true)
 	ends(lost)
 
-	writer.Store(&site.url)
+	leader.Store(&site.url)
 	site.stop(t)
 	lost = until(reach.Lost)
 	next(lost)

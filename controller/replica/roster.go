@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// pathStatus is where a replica says how far it follows the writer.
+	// pathStatus is where a replica says how far it follows the leader.
 	pathStatus = "/internal/status"
 	// statusBytes is more than such an answer has.
 	statusBytes = 4 << 10
-	// askEvery is how often the writer asks each door, and a door the writer.
+	// askEvery is how often the leader asks each follower, and a follower the leader.
 	askEvery = time.Second
 )
 
@@ -28,26 +28,26 @@ type Status struct {
 	// LagSeconds is how long ago etcd confirmed that the replica holds all that was committed; nil
 	// if it never did.
 	LagSeconds *float64 `json:"lagSeconds,omitempty"`
-	// Problem is why the replica does not follow the writer, "" if it does.
+	// Problem is why the replica does not follow the leader, "" if it does.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Tell has the server say to the writer how far this replica follows it.
+// Tell has the server say to the leader how far this replica follows it.
 func (s *Server) Tell(status func() Status) { s.status.Store(&status) }
 
 func (s *Server) answerStatus(w http.ResponseWriter, _ *http.Request) {
-	now := Status{Problem: "it does not follow the writer yet"}
+	now := Status{Problem: "it does not follow the leader yet"}
 	if status := s.status.Load(); status != nil {
 		now = (*status)()
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(now) // the writer may have gone
+	_ = json.NewEncoder(w).Encode(now) // the leader may have gone
 }
 
-// Roster is the replicas that are alive, as the writer knows them. The writer asks each door how
+// Roster is the replicas that are alive, as the leader knows them. The leader asks each follower how
 // far it follows; etcd would have to take a write for each answer.
 type Roster struct {
-	// Client asks the doors; nil if this replica has no replica.url, and asks none.
+	// Client asks the followers; nil if this replica has no replica.url, and asks none.
 	Client *Client
 	// Live are the replicas that are alive, with what etcd knows of them, ordered by their ids.
 	Live func() ([]wire.Replica, error)
@@ -59,8 +59,8 @@ type Roster struct {
 	told map[string]Status // by id
 }
 
-// silent is the status of a door that does not answer: its text never changes.
-var silent = Status{Problem: "it does not answer the writer"}
+// silent is the status of a follower that does not answer: its text never changes.
+var silent = Status{Problem: "it does not answer the leader"}
 
 // Run asks until ctx ends.
 func (r *Roster) Run(ctx context.Context) {
@@ -85,7 +85,7 @@ func (r *Roster) Run(ctx context.Context) {
 	}
 }
 
-// ask asks all doors at the same time.
+// ask asks all followers at the same time.
 func (r *Roster) ask(ctx context.Context) {
 	if r.Client == nil {
 		return
@@ -99,19 +99,19 @@ func (r *Roster) ask(ctx context.Context) {
 	told := map[string]Status{}
 	var asked sync.WaitGroup
 	var mu sync.Mutex
-	for _, door := range live {
-		if door.State != wire.ReplicaDoor {
+	for _, follower := range live {
+		if follower.State != wire.ReplicaFollower {
 			continue
 		}
 		asked.Go(func() {
-			status, err := r.statusOf(ctx, door.URL)
+			status, err := r.statusOf(ctx, follower.URL)
 			if err != nil {
-				r.Log.DebugContext(ctx, "a door does not say how far it follows", "replica", door.ID, "error", err)
+				r.Log.DebugContext(ctx, "a follower does not say how far it follows", "replica", follower.ID, "error", err)
 				status = silent
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			told[door.ID] = status
+			told[follower.ID] = status
 		})
 	}
 	asked.Wait()
@@ -143,7 +143,7 @@ func (r *Roster) statusOf(ctx context.Context, url string) (status Status, err e
 	return status, nil
 }
 
-// List is the replicas that are alive, with what the doors have said in the last second.
+// List is the replicas that are alive, with what the followers have said in the last second.
 func (r *Roster) List(context.Context) ([]wire.Replica, error) {
 	items, err := r.Live()
 	if err != nil {
@@ -152,7 +152,7 @@ func (r *Roster) List(context.Context) ([]wire.Replica, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range items {
-		if status, known := r.told[items[i].ID]; known && items[i].State == wire.ReplicaDoor {
+		if status, known := r.told[items[i].ID]; known && items[i].State == wire.ReplicaFollower {
 			items[i].LagSeconds, items[i].Message = status.LagSeconds, status.Problem
 		}
 	}

@@ -31,7 +31,7 @@ type Server struct {
 	status  atomic.Pointer[func() Status]
 }
 
-// leads is what the writer answers with.
+// leads is what the leader answers with.
 type leads struct {
 	api    http.Handler
 	settle func()
@@ -44,9 +44,9 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 	s := &Server{trust: t, limiter: &connlimit.Limiter{Limits: limits, Log: log}}
 	own := http.NewServeMux()
 	own.Handle(pathBlobs, blobRoutes(blobs, log))
-	own.HandleFunc("GET "+pathWriter, func(w http.ResponseWriter, _ *http.Request) {
+	own.HandleFunc("GET "+pathLeader, func(w http.ResponseWriter, _ *http.Request) {
 		if s.leads.Load() == nil {
-			refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the writer"))
+			refuse(w, wire.NewProblem(wire.ProblemUnavailable, "this replica is not the leader"))
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
@@ -70,17 +70,17 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 	return s
 }
 
-// Lead has the server answer the requests that other replicas hand on: this one is the writer.
+// Lead has the server answer the requests that other replicas hand on: this one is the leader.
 // settle waits until the API sees all that other replicas may have seen before.
 func (s *Server) Lead(api http.Handler, settle func()) { s.leads.Store(&leads{api, settle}) }
 
 func (s *Server) forwarded(w http.ResponseWriter, r *http.Request) {
-	writer := s.leads.Load()
-	if writer == nil {
-		refuse(w, wire.NewProblem(wire.ProblemNoWriter, "this replica is not the writer, so nothing of this request was done: try again"))
+	leader := s.leads.Load()
+	if leader == nil {
+		refuse(w, wire.NewProblem(wire.ProblemNoLeader, "this replica is not the leader, so nothing of this request was done: try again"))
 		return
 	}
-	writer.forwarded(w, r)
+	leader.forwarded(w, r)
 }
 
 // Serve answers until Shutdown.

@@ -1,5 +1,5 @@
 // Package replica is what the replicas of a controller say to each other, over TLS that only
-// they can speak: a replica hands requests to the writer with the identity of their caller,
+// they can speak: a replica hands requests to the leader with the identity of their caller,
 // and replicas give each other the content of package files.
 package replica
 

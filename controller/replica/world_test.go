@@ -119,24 +119,24 @@ func (s *site) stop(t testing.TB) {
 	must(t, s.Shutdown(over))
 }
 
-// door is a replica that forwards all requests.
-type door struct {
+// follower is a replica that forwards all requests.
+type follower struct {
 	t         testing.TB
 	forwarder *replica.Forwarder
 	limiter   *connlimit.Limiter
 	server    *http.Server
-	writer    atomic.Pointer[string]
+	leader    atomic.Pointer[string]
 	url       string
 	socket    string
 }
 
-// newDoor makes a door, which holds polls if it is told how to.
-func newDoor(t testing.TB, certificate *tls.Config, writer string, polls *replica.Polls) *door {
+// newFollower makes a follower, which holds polls if it is told how to.
+func newFollower(t testing.TB, certificate *tls.Config, leader string, polls *replica.Polls) *follower {
 	t.Helper()
-	d := &door{t: t, limiter: &connlimit.Limiter{Limits: connlimit.LimitsFor(4096)}, socket: filepath.Join(t.TempDir(), "controller.sock")}
-	d.writer.Store(&writer)
+	d := &follower{t: t, limiter: &connlimit.Limiter{Limits: connlimit.LimitsFor(4096)}, socket: filepath.Join(t.TempDir(), "controller.sock")}
+	d.leader.Store(&leader)
 	client := replica.NewClient(trust(t, 1))
-	d.forwarder = replica.NewForwarder(replica.ForwarderOptions{ID: "b", Writer: func() string { return *d.writer.Load() }, Client: client, Polls: polls, Log: slog.New(slog.DiscardHandler)})
+	d.forwarder = replica.NewForwarder(replica.ForwarderOptions{ID: "b", Leader: func() string { return *d.leader.Load() }, Client: client, Polls: polls, Log: slog.New(slog.DiscardHandler)})
 	d.server = httpapi.NewServer(d.forwarder, slog.New(slog.DiscardHandler))
 	tcp := listen(t)
 	d.url = "https://" + tcp.Addr().String()
@@ -154,22 +154,22 @@ func newDoor(t testing.TB, certificate *tls.Config, writer string, polls *replic
 	return d
 }
 
-// world is a writer, and a door before it.
+// world is a leader, and a follower before it.
 type world struct {
 	*controllertest.Controller
-	t    testing.TB
-	log  controllertest.Log
-	site *site
-	door *door
-	// held is how many polls the door holds, asked how many requests for a configuration have come
-	// to the writer, and asking how many of them it has not answered.
+	t        testing.TB
+	log      controllertest.Log
+	site     *site
+	follower *follower
+	// held is how many polls the follower holds, asked how many requests for a configuration have come
+	// to the leader, and asking how many of them it has not answered.
 	held, asked, asking atomic.Int64
 	// settle is held while a commit is on its way, and settling is who waits for its end.
 	settle   sync.Mutex
 	settling atomic.Int64
-	// unseen has the door see no changes.
+	// unseen has the follower see no changes.
 	unseen atomic.Bool
-	// slow has the writer answer no such request.
+	// slow has the leader answer no such request.
 	slow     atomic.Bool
 	operator string
 	client   *http.Client
@@ -210,8 +210,8 @@ func newWorld(t testing.TB, change func(*httpapi.Options)) *world {
 	})
 	certificate := w.Authority.TLSConfig()
 	certificate.NextProtos = []string{"http/1.1"}
-	// The writer's own hub stands for what the door follows: it wakes as much or less.
-	w.door = newDoor(t, certificate, w.site.url, &replica.Polls{Hub: w.Hub, Held: func(delta int) { w.held.Add(int64(delta)) }, Follows: func() bool { return !w.unseen.Load() }})
+	// The leader's own hub stands for what the follower follows: it wakes as much or less.
+	w.follower = newFollower(t, certificate, w.site.url, &replica.Polls{Hub: w.Hub, Held: func(delta int) { w.held.Add(int64(delta)) }, Follows: func() bool { return !w.unseen.Load() }})
 	token, err := w.Tokens.Create(t.Context(), wire.TokenRequest{Name: "operator", Scope: wire.ScopeOperator})
 	must(t, err)
 	w.operator = token.Secret
@@ -219,7 +219,7 @@ func newWorld(t testing.TB, change func(*httpapi.Options)) *world {
 	return w
 }
 
-// clientWith is a client of the door that trusts the controller, with a client certificate if
+// clientWith is a client of the follower that trusts the controller, with a client certificate if
 // there is one, from an address if one is given.
 func (w *world) clientWith(certificate *tls.Certificate, from string) *http.Client {
 	roots := x509.NewCertPool()
@@ -237,12 +237,12 @@ func (w *world) clientWith(certificate *tls.Certificate, from string) *http.Clie
 	return &http.Client{Transport: transport}
 }
 
-// local is a client on the door's unix socket.
+// local is a client on the follower's unix socket.
 func (w *world) local() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", w.door.socket)
+		return new(net.Dialer).DialContext(ctx, "unix", w.follower.socket)
 	}, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", w.door.socket)
+		return new(net.Dialer).DialContext(ctx, "unix", w.follower.socket)
 	}}}
 }
 
@@ -254,9 +254,9 @@ type answered struct {
 	err    error
 }
 
-// call makes a request at the door; headers are "Name: value".
+// call makes a request at the follower; headers are "Name: value".
 func (w *world) call(client *http.Client, method, path, body string, headers ...string) answered {
-	return do(w.t.Context(), client, method, w.door.url+path, strings.NewReader(body), headers...)
+	return do(w.t.Context(), client, method, w.follower.url+path, strings.NewReader(body), headers...)
 }
 
 func do(ctx context.Context, client *http.Client, method, url string, body io.Reader, headers ...string) answered {
@@ -295,7 +295,7 @@ func ok(t testing.TB, a answered, status int, v any) {
 	}
 }
 
-// enroll makes the instance and enrolls its storage server, all through the door.
+// enroll makes the instance and enrolls its storage server, all through the follower.
 func (w *world) enroll() *http.Client {
 	w.t.Helper()
 	ok(w.t, w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, spec), http.StatusCreated, nil)
@@ -330,7 +330,7 @@ func (w *world) holdFor(ctx context.Context, node *http.Client, etag, parameters
 	before := w.Hub.Waiting()
 	out := make(chan answered, 1)
 	go func() {
-		out <- do(ctx, node, "GET", w.door.url+"/v1/node/config"+parameters, http.NoBody, append(headers, "If-None-Match: "+etag)...)
+		out <- do(ctx, node, "GET", w.follower.url+"/v1/node/config"+parameters, http.NoBody, append(headers, "If-None-Match: "+etag)...)
 	}()
 	eventually(w.t, "the poll is held", func() bool { return w.Hub.Waiting() > before && (w.unseen.Load() || w.held.Load() > 0) })
 	return out

@@ -70,12 +70,12 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners
 
 // withoutHTTPS closes HTTPS until there is something to serve. That it could be opened shows
 // that it can be again. An agent whose connection is refused goes on to the next controller.
-func (l *listeners) withoutHTTPS(door bool) error {
+func (l *listeners) withoutHTTPS(follower bool) error {
 	switch {
-	case l.inheritedHTTPS && door:
+	case l.inheritedHTTPS && follower:
 		return nil
 	case l.inheritedHTTPS:
-		return errors.New("systemd hands over a socket called https, on which clients would wait in vain until this controller is the writer: set replica.url and replica.listen, or remove the socket from the unit")
+		return errors.New("systemd hands over a socket called https, on which clients would wait in vain until this controller is the leader: set replica.url and replica.listen, or remove the socket from the unit")
 	}
 	err := l.HTTPS.Close()
 	l.HTTPS = nil

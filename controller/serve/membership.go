@@ -51,26 +51,26 @@ func (m *membership) others() []string {
 	return nil
 }
 
-// writer is the URL of the writer, "" if none is known or it has none.
-func (m *membership) writer() string {
+// leader is the URL of the leader, "" if none is known or it has none.
+func (m *membership) leader() string {
 	if member := m.joined(); member != nil {
-		return member.Writer()
+		return member.Leader()
 	}
 	return ""
 }
 
-// led says that one of the replicas is the writer.
+// led says that one of the replicas is the leader.
 func (m *membership) led() bool {
 	member := m.joined()
 	return member != nil && member.Led()
 }
 
-// known are the replicas that are alive by etcd, with this one, of the id, as the writer in its term.
+// known are the replicas that are alive by etcd, with this one, of the id, as the leader in its term.
 func (m *membership) known(term *etcd.Term, id string) ([]wire.Replica, error) {
 	if err := term.Check(); err != nil {
 		return nil, err
 	}
-	live, err := m.joined().Known() // it has joined before it became the writer
+	live, err := m.joined().Known() // it has joined before it became the leader
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +80,9 @@ func (m *membership) known(term *etcd.Term, id string) ([]wire.Replica, error) {
 		switch {
 		case r.ID == id:
 			since := term.Since()
-			list[i].State, list[i].Term, list[i].WriterSince = wire.ReplicaWriter, term.Number(), &since
+			list[i].State, list[i].Term, list[i].LeaderSince = wire.ReplicaLeader, term.Number(), &since
 		case r.URL != "":
-			list[i].State = wire.ReplicaDoor
+			list[i].State = wire.ReplicaFollower
 		}
 	}
 	return list, nil

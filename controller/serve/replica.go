@@ -30,20 +30,20 @@ import (
 )
 
 // replica is a controller among those that share their store in etcd. It waits to become the
-// writer, and is one until its term is over; then the process ends, and the next one waits.
+// leader, and is one until its term is over; then the process ends, and the next one waits.
 type replica struct {
 	states  states
 	client  *etcd.Client
 	history *store.History
 	members *membership
 	c       config.Config
-	peers   *peers // nil if this controller serves while it is the writer only
+	peers   *peers // nil if this controller serves while it is the leader only
 	metrics *telemetry.Metrics
 	log     *slog.Logger
 	close   func() error
 }
 
-// serveReplica waits to become the writer, and serves as the writer until its term is over.
+// serveReplica waits to become the leader, and serves as the leader until its term is over.
 func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *telemetry.Metrics, log *slog.Logger) (err error) {
 	// What goes on until nothing is served any more; if it fails, nothing is.
 	lasting, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -61,7 +61,7 @@ func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *t
 	if r, err = openReplica(lasting, process, c, metrics, log); err != nil {
 		return err
 	}
-	term, err := r.becomeWriter(ctx, func(m *etcd.Member) { process.Go(func() error { return m.Run(lasting) }) }, l)
+	term, err := r.becomeLeader(ctx, func(m *etcd.Member) { process.Go(func() error { return m.Run(lasting) }) }, l)
 	switch {
 	case term == nil && ctx.Err() != nil:
 		log.Info("stopped")
@@ -76,12 +76,12 @@ func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *t
 		}
 	}
 	r.states.lead(term)
-	notifySystemd("STATUS=Writer", log)
-	return serveAs(ctx, r.writerIn(term), c, *l, metrics, log)
+	notifySystemd("STATUS=Leader", log)
+	return serveAs(ctx, r.leadershipIn(term), c, *l, metrics, log)
 }
 
-// writer is a replica in its term.
-type writer struct {
+// leadership is what a replica has in its term as the leader.
+type leadership struct {
 	term    *etcd.Term
 	shared  *store.Shared
 	members *membership
@@ -89,39 +89,39 @@ type writer struct {
 	roster  *peer.Roster
 }
 
-func (r *replica) writerIn(term *etcd.Term) *writer {
-	w := &writer{term: term, shared: &store.Shared{Term: term, History: r.history, Name: sharing.Name(r.c.Store.Etcd)}, members: r.members, peers: r.peers,
+func (r *replica) leadershipIn(term *etcd.Term) *leadership {
+	l := &leadership{term: term, shared: &store.Shared{Term: term, History: r.history, Name: sharing.Name(r.c.Store.Etcd)}, members: r.members, peers: r.peers,
 		roster: &peer.Roster{Live: func() ([]wire.Replica, error) { return r.members.known(term, r.c.Replica.ID) }, Log: r.log}}
 	if r.peers != nil {
-		w.roster.Client = r.peers.client
+		l.roster.Client = r.peers.client
 	}
-	return w
+	return l
 }
 
 // lead has requests answered that other replicas hand on, and asks them how far they follow. settle is
 // that of the store.
-func (w *writer) lead(api http.Handler, settle func()) {
+func (l *leadership) lead(api http.Handler, settle func()) {
 	leading, end := context.WithCancel(context.Background())
-	go w.roster.Run(leading)
-	if w.peers != nil {
-		w.peers.server.Lead(api, settle)
+	go l.roster.Run(leading)
+	if l.peers != nil {
+		l.peers.server.Lead(api, settle)
 	}
 	go func() {
-		<-w.term.Over()
+		<-l.term.Over()
 		end()
-		if w.peers != nil { // a package file that is being fetched must not hold up the end
-			w.peers.client.Close()
+		if l.peers != nil { // a package file that is being fetched must not hold up the end
+			l.peers.client.Close()
 		}
 	}()
 }
 
-// options are what a writer is opened with.
-func (w *writer) options(o *core.Options) {
-	o.Shared, o.Replicas = w.shared, w.roster
-	w.roster.Changed = func() { o.Hub.Changed(notify.Replicas) }
-	if w.peers != nil {
-		o.Blobs = w.peers.blobs
-		o.MayMigrate = func() error { return etcd.CheckSchema(w.members.joined().Live(), store.Schema()) }
+// options are what a leader is opened with.
+func (l *leadership) options(o *core.Options) {
+	o.Shared, o.Replicas = l.shared, l.roster
+	l.roster.Changed = func() { o.Hub.Changed(notify.Replicas) }
+	if l.peers != nil {
+		o.Blobs = l.peers.blobs
+		o.MayMigrate = func() error { return etcd.CheckSchema(l.members.joined().Live(), store.Schema()) }
 	}
 }
 
@@ -140,7 +140,7 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 	if err := refuseOwnStore(c); err != nil {
 		return nil, err
 	}
-	if c.SealKeyFile != "" && !core.Missing(c.SealKeyFile) { // it would show when this controller becomes the writer
+	if c.SealKeyFile != "" && !core.Missing(c.SealKeyFile) { // it would show when this controller becomes the leader
 		if _, err := core.SealKey(c).ID(); err != nil {
 			return nil, err
 		}
@@ -177,9 +177,9 @@ func refuseOwnStore(c config.Config) error {
 	return errors.Join(fmt.Errorf("there is a store of this controller alone, %s, and store.etcd is set: run `nodehitch-controller migrate --to etcd`, or move the file away if its state is not needed; nothing has been changed", path), err)
 }
 
-// becomeWriter waits for it. Meanwhile requests are handed to the writer. If this controller
-// serves while it is the writer only, then its unix socket answers that it is not.
-func (r *replica) becomeWriter(ctx context.Context, joined func(*etcd.Member), l *listeners) (*etcd.Term, error) {
+// becomeLeader waits for it. Meanwhile requests are handed to the leader. If this controller
+// serves while it is the leader only, then its unix socket answers that it is not.
+func (r *replica) becomeLeader(ctx context.Context, joined func(*etcd.Member), l *listeners) (*etcd.Term, error) {
 	if err := l.withoutHTTPS(r.peers != nil); err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (r *replica) becomeWriter(ctx context.Context, joined func(*etcd.Member), l
 		}
 		joined(member)
 		if r.peers != nil {
-			group.Go(func() error { return r.door(over, l) })
+			group.Go(func() error { return r.follower(over, l) })
 		}
 		term, err = r.client.Campaign(over, r.see)
 		return err
@@ -222,20 +222,20 @@ func (r *replica) becomeWriter(ctx context.Context, joined func(*etcd.Member), l
 	return term, err
 }
 
-// see notes what etcd says of the store and of its writer.
+// see notes what etcd says of the store and of its leader.
 func (r *replica) see(p etcd.Position) {
 	r.history.Seen(p.Cluster, p.Revision, p.Head)
 	if !r.states.elect(p) {
 		return
 	}
-	what, writer := "Standby", "nobody"
+	what, leader := "Standby", "nobody"
 	if r.peers != nil {
-		what = "Door"
+		what = "Follower"
 	}
-	if p.Writer != "" {
-		writer = strconv.Quote(p.Writer)
+	if p.Leader != "" {
+		leader = strconv.Quote(p.Leader)
 	}
-	notifySystemd("STATUS="+what+"; the writer is "+writer, r.log)
+	notifySystemd("STATUS="+what+"; the leader is "+leader, r.log)
 }
 
 // measured is what the metrics show of this replica.
@@ -250,16 +250,16 @@ func (r *replica) measured() telemetry.Replica {
 	return m
 }
 
-// ServeHTTP answers on the unix socket: as a door once it is one.
+// ServeHTTP answers on the unix socket: as a follower once it is one.
 func (r *replica) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	now := r.states.get()
 	if now.forwarder != nil {
 		now.forwarder.ServeHTTP(w, request)
 		return
 	}
-	problem := wire.NewProblem(wire.ProblemNoWriter, "this controller is a standby and no controller is the writer now: try again in a few seconds")
+	problem := wire.NewProblem(wire.ProblemNoLeader, "this controller is a standby and no controller is the leader now: try again in a few seconds")
 	if now.elected != "" {
-		problem = wire.NewProblem(wire.ProblemUnavailable, fmt.Sprintf("this controller is a standby and the writer is %q: ask that one", now.elected))
+		problem = wire.NewProblem(wire.ProblemUnavailable, fmt.Sprintf("this controller is a standby and the leader is %q: ask that one", now.elected))
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Retry-After", "5")

@@ -66,8 +66,8 @@ func Run(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	return serveAs(ctx, nil, c.Config, sockets, metrics, log)
 }
 
-// serveAs serves as the writer of a store that controllers share, or of one of its own (nil).
-func serveAs(ctx context.Context, as *writer, c config.Config, l listeners, metrics *telemetry.Metrics, log *slog.Logger) error {
+// serveAs serves as the leader of a store that controllers share, or of one of its own (nil).
+func serveAs(ctx context.Context, as *leadership, c config.Config, l listeners, metrics *telemetry.Metrics, log *slog.Logger) error {
 	s, err := openWatched(ctx, c, as, metrics, log)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func serveAs(ctx context.Context, as *writer, c config.Config, l listeners, metr
 const openLimit = 15 * time.Minute
 
 // openWatched opens. systemd, which has been told that a replica is ready, hears of it meanwhile.
-func openWatched(ctx context.Context, c config.Config, as *writer, metrics *telemetry.Metrics, log *slog.Logger) (_ *services, err error) {
+func openWatched(ctx context.Context, c config.Config, as *leadership, metrics *telemetry.Metrics, log *slog.Logger) (_ *services, err error) {
 	if as != nil {
 		opening, opened := context.WithTimeout(ctx, openLimit)
 		var watched errgroup.Group

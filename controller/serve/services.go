@@ -44,7 +44,7 @@ func openBrowsers(c config.Config, now func() time.Time, log *slog.Logger) (*cer
 
 // open opens what is on disk and puts the API and the clouds to it. Nothing runs yet;
 // the caller closes the store. as is nil for a controller with a store of its own.
-func open(c config.Config, as *writer, metrics *telemetry.Metrics, now func() time.Time, log *slog.Logger) (*services, error) {
+func open(c config.Config, as *leadership, metrics *telemetry.Metrics, now func() time.Time, log *slog.Logger) (*services, error) {
 	s := &services{metrics: metrics}
 	s.limiter = newLimiter(log, s.metrics)
 	var err error

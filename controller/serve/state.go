@@ -57,7 +57,7 @@ func (s *states) change(to func(*state)) {
 
 // elect notes who the leader is by etcd, and says whether that is another one than before.
 func (s *states) elect(p etcd.Position) (changed bool) {
-	s.change(func(s *state) { changed, s.elected, s.electedTerm = s.elected != p.Writer, p.Writer, p.Term })
+	s.change(func(s *state) { changed, s.elected, s.electedTerm = s.elected != p.Leader, p.Leader, p.Term })
 	return changed
 }
 
@@ -81,7 +81,7 @@ func (s *states) lead(term *etcd.Term) { s.change(func(s *state) { s.role, s.ter
 // status is what this replica says of itself to the leader.
 func (s state) status() peer.Status {
 	if s.role != follower {
-		return peer.Status{Problem: "it does not follow the writer yet"}
+		return peer.Status{Problem: "it does not follow the leader yet"}
 	}
 	var status peer.Status
 	at, why := s.feed.Confirmed()
@@ -103,7 +103,7 @@ func (s state) measured() telemetry.Replica {
 	m := telemetry.Replica{Term: s.electedTerm}
 	switch s.role {
 	case leader:
-		m.Writer, m.Term = true, s.term.Number()
+		m.Leader, m.Term = true, s.term.Number()
 	case follower:
 		if at, _ := s.feed.Confirmed(); !at.IsZero() {
 			lag := time.Since(at)

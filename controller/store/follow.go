@@ -12,9 +12,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Followed is a shared database while another controller is its writer.
+// Followed is a shared database while another controller is its leader.
 type Followed struct {
-	// Feed gives what the writer commits. Follow has it for itself; Close ends it.
+	// Feed gives what the leader commits. Follow has it for itself; Close ends it.
 	Feed Feed
 	// History is what this controller has seen of the database.
 	History *History
@@ -27,7 +27,7 @@ type Followed struct {
 	Name string
 }
 
-// Feed is what a writer commits: controller/store/etcd.Follower. Errors of Check are *api.Problem.
+// Feed is what a leader commits: controller/store/etcd.Follower. Errors of Check are *api.Problem.
 type Feed interface {
 	// Next waits for all records (anew), at first, and then for each commit without a gap. head
 	// and changes are those of Term.Commit.
@@ -39,10 +39,10 @@ type Feed interface {
 	Close() error
 }
 
-// ErrNotWriter is in the error of each Update of a store that follows.
-var ErrNotWriter = errors.New("the store follows another controller's")
+// ErrNotLeader is in the error of each Update of a store that follows.
+var ErrNotLeader = errors.New("the store follows another controller's")
 
-// follower is the engine of a store that follows: all records are in memory, as the writer has
+// follower is the engine of a store that follows: all records are in memory, as the leader has
 // committed them.
 type follower struct {
 	store *Store
@@ -59,8 +59,8 @@ type follower struct {
 	ended     chan struct{}
 }
 
-// Follow opens a shared database for reading while another controller is its writer. It waits
-// until a writer has made the state, with this controller's schema, or ctx ends. Update fails
+// Follow opens a shared database for reading while another controller is its leader. It waits
+// until a leader has made the state, with this controller's schema, or ctx ends. Update fails
 // always, View while the Feed's Check does. The store ends, as one that is shared with its term
 // does, when it cannot follow any more: when a commit is not what a controller with the seal key
 // has written, when one is missing, when the history went back, or when the schema is one that
@@ -124,7 +124,7 @@ func (f *follower) next(ctx context.Context) (because string, err error) {
 	case m.schema > Schema():
 		return "", &SchemaError{Found: m.schema}
 	case m.schema < Schema():
-		because = fmt.Sprintf("its schema is version %d, and this controller reads version %d: the writer has to migrate it", m.schema, Schema())
+		because = fmt.Sprintf("its schema is version %d, and this controller reads version %d: the leader has to migrate it", m.schema, Schema())
 	case anew:
 		if err := verifyRecords(after, true); err != nil {
 			return "", err
@@ -226,7 +226,7 @@ func (f *follower) check() error {
 	}
 	if why := f.why.Load(); why != nil {
 		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-			"this controller does not follow the writer any more: ask another one, or this one again once it does"), *why)
+			"this controller does not follow the leader any more: ask another one, or this one again once it does"), *why)
 	}
 	return f.from.Feed.Check()
 }
@@ -243,7 +243,7 @@ func (f *follower) update(func(writer) error) error {
 		return errClosed
 	}
 	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-		"this controller is not the writer, so nothing of this request was kept: ask another one"), ErrNotWriter)
+		"this controller is not the leader, so nothing of this request was kept: ask another one"), ErrNotLeader)
 }
 
 func (f *follower) close() error {

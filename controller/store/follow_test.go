@@ -22,16 +22,16 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// door is a controller that follows the writer.
-type door struct {
+// followingStore is that of a controller that follows the leader.
+type followingStore struct {
 	*Store
 	// stale counts how often it was told that it is.
 	stale *atomic.Int64
 }
 
-func (r replica) tryFollow(t testing.TB, ctx context.Context, d database, change ...func(*Followed)) (door, error) {
+func (r replica) tryFollow(t testing.TB, ctx context.Context, d database, change ...func(*Followed)) (followingStore, error) {
 	t.Helper()
-	opened := door{stale: &atomic.Int64{}}
+	opened := followingStore{stale: &atomic.Int64{}}
 	from := Followed{Feed: d.connect(t).Follow(func() { opened.stale.Add(1) }), History: newHistory(t, r.history()), Name: "etcd"}
 	for _, each := range change {
 		each(&from)
@@ -46,7 +46,7 @@ func (r replica) tryFollow(t testing.TB, ctx context.Context, d database, change
 	return opened, err
 }
 
-func (r replica) follow(t testing.TB, d database, change ...func(*Followed)) door {
+func (r replica) follow(t testing.TB, d database, change ...func(*Followed)) followingStore {
 	t.Helper()
 	opened, err := r.tryFollow(t, t.Context(), d, change...)
 	must(t, err)
@@ -55,16 +55,16 @@ func (r replica) follow(t testing.TB, d database, change ...func(*Followed)) doo
 }
 
 // answers waits until it does.
-func (d door) answers(t testing.TB) {
+func (d followingStore) answers(t testing.TB) {
 	t.Helper()
 	loopback.Until(t, "the follower answers", func() bool { return d.View(func(*Tx) error { return nil }) == nil })
 }
 
 // has waits until the follower has these nodes.
-func (d door) has(t testing.TB, want ...string) {
+func (d followingStore) has(t testing.TB, want ...string) {
 	t.Helper()
 	var got []string
-	loopback.Until(t, "the follower has what the writer has committed", func() bool {
+	loopback.Until(t, "the follower has what the leader has committed", func() bool {
 		err := d.View(func(tx *Tx) (err error) {
 			got, err = tx.Nodes().Keys("")
 			return err
@@ -74,7 +74,7 @@ func (d door) has(t testing.TB, want ...string) {
 }
 
 // ends waits until it cannot follow any more, and returns why.
-func (d door) ends(t testing.TB) error {
+func (d followingStore) ends(t testing.TB) error {
 	t.Helper()
 	loopback.Until(t, "the follower has ended", func() bool { return d.Why() != nil })
 	<-d.OutcomeUnknown()
@@ -99,7 +99,7 @@ func TestAFollower(t *testing.T) {
 		t.Errorf("epoch %d, key %s, schema %d", f.Epoch(), f.KeyID(), f.Schema())
 	}
 	err := f.Update(func(*Tx) error { t.Error("it ran"); return nil })
-	if !isProblem(err, api.ProblemUnavailable) || !errors.Is(err, ErrNotWriter) {
+	if !isProblem(err, api.ProblemUnavailable) || !errors.Is(err, ErrNotLeader) {
 		t.Errorf("an update: %v", err)
 	}
 	// A new epoch is followed, and so is the next term.
@@ -123,7 +123,7 @@ func TestAFollowerWaitsForAState(t *testing.T) {
 	d := newDatabase(t)
 	a, b := replicas(t)
 	because := make(chan string, 10)
-	opened := make(chan door)
+	opened := make(chan followingStore)
 	go func() {
 		f, err := b.tryFollow(t, t.Context(), d, func(f *Followed) { f.Waiting = func(why string) { because <- why } })
 		if err != nil {
@@ -286,17 +286,17 @@ func TestARevocationReachesAFollowerThatAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cluster := etcdtest.Open(t, 3)
 			proxy := etcdtest.NewProxy(t, cluster.Members[0].URL)
-			writers := database{endpoints: cluster.Endpoints()[1:], prefix: "/nodehitch", ttl: testTTL}
+			leaders := database{endpoints: cluster.Endpoints()[1:], prefix: "/nodehitch", ttl: testTTL}
 			a, b := replicas(t)
-			s, _ := a.open(t, writers)
+			s, _ := a.open(t, leaders)
 			update(t, s, putNode("n1"))
-			f := b.follow(t, writers.through(proxy))
+			f := b.follow(t, leaders.through(proxy))
 			f.has(t, "n1")
 			mend := harm(t, cluster, proxy)
 			revoke := func() error { return s.Update(func(tx *Tx) error { return tx.Nodes().Delete("n1") }) }
 			if revoke() != nil { // the frozen member was the leader: the next term does it
 				_ = s.Close()
-				s, _ = a.open(t, writers)
+				s, _ = a.open(t, leaders)
 				must(t, revoke())
 			}
 			revoked := time.Now()
@@ -364,7 +364,7 @@ func TestEtcdIsPutBackUnderAFollower(t *testing.T) {
 	}
 }
 
-// A follower's views are states that the writer has committed, in their order, and never half
+// A follower's views are states that the leader has committed, in their order, and never half
 // of one.
 func TestViewsOfAFollowerAreCommits(t *testing.T) {
 	t.Parallel()
@@ -446,7 +446,7 @@ func BenchmarkFollowedCommit(b *testing.B) {
 	}
 }
 
-// mirrored is the writer's engine, but its views are those of a follower that holds as much.
+// mirrored is the leader's engine, but its views are those of a follower that holds as much.
 type mirrored struct {
 	*shared
 	f *follower
@@ -459,7 +459,7 @@ func (m mirrored) view(fn func(reader) error) error {
 	return m.f.view(fn)
 }
 
-// What views of the writer give, views of a follower give.
+// What views of the leader give, views of a follower give.
 func TestAFollowerIsAnEngineForViews(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)

@@ -12,10 +12,10 @@ import (
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
 )
 
-// Shared is a database that several controllers share. One of them at a time is the writer,
-// and only the writer opens it.
+// Shared is a database that several controllers share. One of them at a time is the leader,
+// and only the leader opens it.
 type Shared struct {
-	// Term in which this controller is the writer. Open has it for itself; Close ends it.
+	// Term in which this controller is the leader. Open has it for itself; Close ends it.
 	Term Term
 	// History is what this controller has seen of the database.
 	History *History

@@ -122,8 +122,8 @@ func TestACommitComesLate(t *testing.T) {
 	}
 }
 
-// A writer that etcd does not answer is silent before another one can be the writer.
-func TestACutOffWriterAnswersNothing(t *testing.T) {
+// A leader that etcd does not answer is silent before another one can be the leader.
+func TestACutOffLeaderAnswersNothing(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	d, proxy := databaseOf(cluster), etcdtest.NewProxy(t, cluster.Members[0].URL)
@@ -132,16 +132,16 @@ func TestACutOffWriterAnswersNothing(t *testing.T) {
 	update(t, s, putNode("n1"))
 	proxy.Lose(etcdtest.ToEtcd, etcdtest.ToClient)
 	other, answered := d.other(t), 0
-	loopback.Until(t, "the lease of the writer has ended", func() bool {
-		writer, err := other.Get(t.Context(), d.prefix+"/writer")
+	loopback.Until(t, "the lease of the leader has ended", func() bool {
+		leader, err := other.Get(t.Context(), d.prefix+"/writer")
 		must(t, err)
 		if s.View(func(*Tx) error { return nil }) == nil {
 			answered++
-			if writer.Count == 0 {
-				t.Error("it answers, and another one may be the writer")
+			if leader.Count == 0 {
+				t.Error("it answers, and another one may be the leader")
 			}
 		}
-		return writer.Count == 0
+		return leader.Count == 0
 	})
 	if answered == 0 {
 		t.Error("it never answered")
@@ -151,7 +151,7 @@ func TestACutOffWriterAnswersNothing(t *testing.T) {
 	dead(t, s)
 }
 
-// The lease is taken from a running writer: as if its time were over.
+// The lease is taken from a running leader: as if its time were over.
 func TestALeaseThatEnds(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
@@ -160,9 +160,9 @@ func TestALeaseThatEnds(t *testing.T) {
 	update(t, s, putNode("n1"))
 	other := d.other(t)
 	err := s.Update(func(tx *Tx) error {
-		writer, err := other.Get(t.Context(), d.prefix+"/writer")
+		leader, err := other.Get(t.Context(), d.prefix+"/writer")
 		must(t, err)
-		_, err = other.Revoke(t.Context(), clientv3.LeaseID(writer.Kvs[0].Lease))
+		_, err = other.Revoke(t.Context(), clientv3.LeaseID(leader.Kvs[0].Lease))
 		must(t, err)
 		return putNode("n2")(tx)
 	})
@@ -273,7 +273,7 @@ func TestChild(t *testing.T) {
 
 // A process that was frozen does not know that its time is over. What it was told before it
 // goes on must neither be written nor answered.
-func TestAFrozenWriter(t *testing.T) {
+func TestAFrozenLeader(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	a, b := replicas(t)
@@ -309,7 +309,7 @@ func TestAFrozenWriter(t *testing.T) {
 	}
 }
 
-func TestAKilledWriter(t *testing.T) {
+func TestAKilledLeader(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
 	a, b := replicas(t)

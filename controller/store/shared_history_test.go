@@ -34,7 +34,7 @@ func putBack(t *testing.T, m *etcdtest.Member, path string) {
 	m.Start()
 }
 
-// waits is a controller that waits while another one is the writer, until it has seen so many
+// waits is a controller that waits while another one is the leader, until it has seen so many
 // commits.
 func (r replica) waits(t *testing.T, d database, sequence int64) {
 	t.Helper()
@@ -112,9 +112,9 @@ func TestEtcdWasRestoredBehindOurBack(t *testing.T) {
 	}
 }
 
-// The writer's key and its lease go back too. So only what the last commit has left shows
-// that this is not the history that the writer knows.
-func TestEtcdIsPutBackUnderTheWriter(t *testing.T) {
+// The leader's key and its lease go back too. So only what the last commit has left shows
+// that this is not the history that the leader knows.
+func TestEtcdIsPutBackUnderTheLeader(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Open(t, 1)
 	d, member := databaseOf(cluster), cluster.Members[0]

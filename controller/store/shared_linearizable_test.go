@@ -18,7 +18,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 
-// server is a controller that becomes the writer again and again.
+// server is a controller that becomes the leader again and again.
 type server struct {
 	replica
 	d       database
@@ -181,20 +181,20 @@ func TestSharedIsLinearizable(t *testing.T) {
 	check(t, d, a, done.list)
 }
 
-// harm does one thing to what is there, until the writer has noticed it, and then makes it
+// harm does one thing to what is there, until the leader has noticed it, and then makes it
 // whole again.
 func harm(t *testing.T, cluster *etcdtest.Cluster, servers []*server, clients *sync.RWMutex, i int) {
-	s, opened := theWriter(t, servers)
+	s, opened := theLeader(t, servers)
 	switch i % 4 {
-	case 0: // what it has sent comes when another one is the writer, and is the last one's to come
+	case 0: // what it has sent comes when another one is the leader, and is the last one's to come
 		s.proxy.Delay()
 		<-opened.OutcomeUnknown()
-		next, opened := theWriter(t, servers)
+		next, opened := theLeader(t, servers)
 		if next == s {
-			t.Fatal("a controller that is cut off became the writer")
+			t.Fatal("a controller that is cut off became the leader")
 		}
 		known := commitsOf(opened)
-		loopback.Until(t, "clients have written to the next writer", func() bool { return commitsOf(opened) > known+3 })
+		loopback.Until(t, "clients have written to the next leader", func() bool { return commitsOf(opened) > known+3 })
 		clients.Lock()
 		defer clients.Unlock()
 		before := applied(t, cluster.Members[0])
@@ -221,9 +221,9 @@ func harm(t *testing.T, cluster *etcdtest.Cluster, servers []*server, clients *s
 
 func commitsOf(s *Store) int64 { return s.engine.(*shared).committed.Load().sequence }
 
-// theWriter waits until there is one.
-func theWriter(t *testing.T, servers []*server) (found *server, opened *Store) {
-	loopback.Until(t, "there is a writer", func() bool {
+// theLeader waits until there is one.
+func theLeader(t *testing.T, servers []*server) (found *server, opened *Store) {
+	loopback.Until(t, "there is a leader", func() bool {
 		for _, s := range servers {
 			if opened = s.current.Load(); opened == nil {
 				continue

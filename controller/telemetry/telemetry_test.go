@@ -187,14 +187,14 @@ func TestReplicas(t *testing.T) {
 	if problems, err := promlint.New(strings.NewReader(text)).Lint(); err != nil || len(problems) > 0 {
 		t.Errorf("promlint: %v, %v", problems, err)
 	}
-	if !strings.Contains(text, "nodehitch_replica_is_writer 0\n") || !strings.Contains(text, "nodehitch_replica_term 0\n") ||
+	if !strings.Contains(text, "nodehitch_replica_is_leader 0\n") || !strings.Contains(text, "nodehitch_replica_term 0\n") ||
 		strings.Contains(text, "nodehitch_replicas") || strings.Contains(text, "nodehitch_replica_lag_seconds") {
 		t.Errorf("what is not known has a series:\n%s", text)
 	}
 	live, lag := 3, 1500*time.Millisecond
-	now = telemetry.Replica{Writer: true, Term: 48113, Live: &live, Lag: &lag}
+	now = telemetry.Replica{Leader: true, Term: 48113, Live: &live, Lag: &lag}
 	text = scrape(t, m)
-	for _, want := range []string{"nodehitch_replica_is_writer 1\n", "nodehitch_replica_term 48113\n", "nodehitch_replicas 3\n", "nodehitch_replica_lag_seconds 1.5\n"} {
+	for _, want := range []string{"nodehitch_replica_is_leader 1\n", "nodehitch_replica_term 48113\n", "nodehitch_replicas 3\n", "nodehitch_replica_lag_seconds 1.5\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is missing in\n%s", want, text)
 		}

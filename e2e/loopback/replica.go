@@ -19,7 +19,7 @@ func SealKey(t testing.TB) string {
 }
 
 // Replica is the settings of a controller that shares the store in an etcd with others of the same
-// seal key, and that serves as a door while another one is the writer.
+// seal key, and that serves as a follower while another one is the leader.
 func Replica(t testing.TB, id, sealKey string, endpoints ...string) map[string]string {
 	t.Helper()
 	address := FreeAddress(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 
-// replicas are a writer, and a door that reaches etcd by a link that fails. Then etcd ends.
+// replicas are a leader, and a follower that reaches etcd by a link that fails. Then etcd ends.
 func replicas(t *testing.T, p *prometheus, m *made) {
 	etcd := etcdtest.Open(t, 1)
 	link, key := etcdtest.NewProxy(t, etcd.Endpoints()[0]), loopback.SealKey(t)
@@ -20,29 +20,29 @@ func replicas(t *testing.T, p *prometheus, m *made) {
 		s.Controller = loopback.Open(t, loopback.Options{Settings: settings})
 		p.scrape(s.target)
 		until(t, func() string { return "Prometheus scrapes " + s.target }, func() bool {
-			return len(p.query(fmt.Sprintf(`nodehitch_replica_is_writer{instance=%q}`, s.target))) > 0
+			return len(p.query(fmt.Sprintf(`nodehitch_replica_is_leader{instance=%q}`, s.target))) > 0
 		})
 		return s
 	}
-	writer := begin("c1", etcd.Endpoints()[0])
-	door := begin("c2", link.URL)
-	writer.fires("NodehitchBackupMissing")
+	leader := begin("c1", etcd.Endpoints()[0])
+	follower := begin("c2", link.URL)
+	leader.fires("NodehitchBackupMissing")
 
 	link.Lose(etcdtest.ToEtcd, etcdtest.ToClient)
-	door.fires("NodehitchReplicaBehind")
-	if firing := p.names(door.target); firing != "NodehitchReplicaBehind" {
-		t.Errorf("a door that does not follow: %s", firing)
+	follower.fires("NodehitchReplicaBehind")
+	if firing := p.names(follower.target); firing != "NodehitchReplicaBehind" {
+		t.Errorf("a follower that does not follow: %s", firing)
 	}
 	link.Heal()
-	door.over(m, "NodehitchReplicaBehind")
+	follower.over(m, "NodehitchReplicaBehind")
 
 	etcd.Members[0].Kill()
-	<-writer.Exited()                                                 // it cannot prove any more that it is the writer
-	nobody := &site{Controller: door.Controller, t: t, prometheus: p} // the alert is of none of them
-	nobody.fires("NodehitchNoWriter")
+	<-leader.Exited()                                                     // it cannot prove any more that it is the leader
+	nobody := &site{Controller: follower.Controller, t: t, prometheus: p} // the alert is of none of them
+	nobody.fires("NodehitchNoLeader")
 	etcd.Members[0].Start()
-	nobody.over(m, "NodehitchNoWriter")
-	until(t, func() string { return "the door is the writer" }, func() bool {
-		return len(p.query(fmt.Sprintf(`nodehitch_replica_is_writer{instance=%q} == 1`, door.target))) > 0
+	nobody.over(m, "NodehitchNoLeader")
+	until(t, func() string { return "the follower is the leader" }, func() bool {
+		return len(p.query(fmt.Sprintf(`nodehitch_replica_is_leader{instance=%q} == 1`, follower.target))) > 0
 	})
 }

@@ -195,7 +195,7 @@ func (l *locked) settings(endpoint, admission string) map[string]string {
 	return map[string]string{"store": fmt.Sprintf("{etcd: {endpoints: [%s], prefix: %s, %s}}", endpoint, prefix, admission), "replica": "{id: only}"}
 }
 
-// term is the number of the writer's term.
+// term is the number of the leader's term.
 func (l *locked) term() int64 {
 	l.t.Helper()
 	answer, err := l.admin.Get(l.t.Context(), prefix+"/writer")

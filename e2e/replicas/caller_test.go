@@ -73,7 +73,7 @@ func outcomeOf(err error) outcome {
 	switch status := client.Status(err); {
 	case errors.As(err, &op) && op.Op == "dial":
 		return not
-	case errors.As(err, &problem) && strings.Contains(problem.Detail, "nothing of this request was done"): // of a door without a writer
+	case errors.As(err, &problem) && strings.Contains(problem.Detail, "nothing of this request was done"): // of a follower without a leader
 		return not
 	case status == 0, status >= 500:
 		return unknown

@@ -18,7 +18,7 @@ import (
 func TestFreeze(t *testing.T) {
 	longOnly(t, "freeze")
 	w := open(t, 3, 3)
-	w.phase(t, "freeze the writer", "a writer that goes on after its lease has ended neither writes nor answers what it was asked before", func(c *results.Case) {
+	w.phase(t, "freeze the leader", "a leader that goes on after its lease has ended neither writes nor answers what it was asked before", func(c *results.Case) {
 		w.replaced(func(frozen *controller) func() {
 			q := w.queue(frozen)
 			frozen.signal(syscall.SIGSTOP)
@@ -30,7 +30,7 @@ func TestFreeze(t *testing.T) {
 			}
 		})
 	})
-	w.phase(t, "freeze the writer while nodes are revoked", "the polls that it holds are not answered as before, though their time is over when it goes on", func(*results.Case) {
+	w.phase(t, "freeze the leader while nodes are revoked", "the polls that it holds are not answered as before, though their time is over when it goes on", func(*results.Case) {
 		w.replaced(func(frozen *controller) func() {
 			frozen.signal(syscall.SIGSTOP)
 			return func() {
@@ -39,22 +39,22 @@ func TestFreeze(t *testing.T) {
 			}
 		})
 	})
-	w.phase(t, "freeze a door", "it goes on and knows what it missed; meanwhile its clients go on to the next controller", func(*results.Case) {
-		c := w.door()
+	w.phase(t, "freeze a follower", "it goes on and knows what it missed; meanwhile its clients go on to the next controller", func(*results.Case) {
+		c := w.follower()
 		c.signal(syscall.SIGSTOP)
 		w.outage() // all polls that it holds are due
 		w.served()
 		c.signal(syscall.SIGCONT)
 	})
 	w.phase(t, "freeze etcd's leader", "the other two members elect another", func(*results.Case) {
-		m := w.etcd.Members[w.leader()]
+		m := w.etcd.Members[w.etcdLeader()]
 		m.Freeze()
 		w.outage()
 		w.served()
 		m.Thaw()
 	})
 	w.phase(t, "freeze a majority of etcd", "nothing is acknowledged meanwhile", func(*results.Case) {
-		leader := w.leader()
+		leader := w.etcdLeader()
 		frozen := []int{leader, (leader + 1) % 3}
 		for _, i := range frozen {
 			w.etcd.Members[i].Freeze()

@@ -27,10 +27,10 @@ const (
 	pollsVariable = "NODEHITCH_POLLS"
 )
 
-// TestHeld has controllers hold polls: first both doors, of which the writer holds none, then the
-// writer as many as each of them.
+// TestHeld has controllers hold polls: first both followers, of which the leader holds none, then the
+// leader as many as each of them.
 func TestHeld(t *testing.T) {
-	c := results.Begin(t, "replicas", "held polls", "a poll that is held at a door costs the writer its request alone")
+	c := results.Begin(t, "replicas", "held polls", "a poll that is held at a follower costs the leader its request alone")
 	polls := 3 * 4 * pollsOfANode
 	if results.Full() && !testing.Short() {
 		polls = 18000 // this process has a descriptor for each, and may have 20,000
@@ -44,35 +44,35 @@ func TestHeld(t *testing.T) {
 	}
 	each := polls / 3 / pollsOfANode * pollsOfANode
 	w := (&installation{t: t, size: 3}).open(3, 3, nil)
-	writer := w.writer()
+	leader := w.leader()
 	h := &holding{w: w, each: each, usual: map[*controller]int{}, empty: map[*controller]loopback.Usage{}}
-	doors := []*controller{}
+	followers := []*controller{}
 	for _, at := range w.controllers {
-		if at != writer {
-			doors = append(doors, at)
+		if at != leader {
+			followers = append(followers, at)
 		}
 		loopback.Until(t, "the agents' polls are held", func() bool { return w.heldAt(at) == 1 })
 		h.usual[at], h.empty[at] = 1, w.usage(at)
 	}
 	c.Figure("polls", "%d at each of three controllers, held for %d s", each, pollSeconds)
-	for _, at := range doors {
+	for _, at := range followers {
 		h.hold(at)
 	}
-	if n := w.heldAt(writer); n != 1 {
-		t.Errorf("while the doors hold %d polls, the writer holds %d; want that of its own agent", 2*each, n)
+	if n := w.heldAt(leader); n != 1 {
+		t.Errorf("while the followers hold %d polls, the leader holds %d; want that of its own agent", 2*each, n)
 	}
-	c.Figure("memory", "a door %d and %d KiB for each of its polls; the writer %.1f KiB for each poll of a door", h.perPoll(doors[0]), h.perPoll(doors[1]),
-		float64(w.usage(writer).Resident-h.empty[writer].Resident)/1024/float64(2*each))
+	c.Figure("memory", "a follower %d and %d KiB for each of its polls; the leader %.1f KiB for each poll of a follower", h.perPoll(followers[0]), h.perPoll(followers[1]),
+		float64(w.usage(leader).Resident-h.empty[leader].Resident)/1024/float64(2*each))
 	used := w.spend(2 * pollSeconds * time.Second)
 	polled := float64(2 * each * 2)
-	c.Figure("CPU of a poll", "%.2f ms of a door's, %.2f ms of the writer's, %.2f ms of etcd's members", 1000*(used[doors[0].name]+used[doors[1].name])/polled,
-		1000*used[writer.name]/polled, 1000*used["etcd"]/polled)
-	alone := w.usage(writer)
-	h.hold(writer)
-	c.Figure("beside that", "the writer %d KiB for each poll of its own", (w.usage(writer).Resident-alone.Resident)>>10/int64(each))
+	c.Figure("CPU of a poll", "%.2f ms of a follower's, %.2f ms of the leader's, %.2f ms of etcd's members", 1000*(used[followers[0].name]+used[followers[1].name])/polled,
+		1000*used[leader.name]/polled, 1000*used["etcd"]/polled)
+	alone := w.usage(leader)
+	h.hold(leader)
+	c.Figure("beside that", "the leader %d KiB for each poll of its own", (w.usage(leader).Resident-alone.Resident)>>10/int64(each))
 	used = w.spend(2 * pollSeconds * time.Second)
-	c.Figure("CPU with all", "%.0f, %.0f and %.0f%% of a processor for both doors and the writer, %.0f%% for etcd", 100*used[doors[0].name]/(2*pollSeconds), 100*used[doors[1].name]/(2*pollSeconds),
-		100*used[writer.name]/(2*pollSeconds), 100*used["etcd"]/(2*pollSeconds))
+	c.Figure("CPU with all", "%.0f, %.0f and %.0f%% of a processor for both followers and the leader, %.0f%% for etcd", 100*used[followers[0].name]/(2*pollSeconds), 100*used[followers[1].name]/(2*pollSeconds),
+		100*used[leader.name]/(2*pollSeconds), 100*used["etcd"]/(2*pollSeconds))
 	for _, at := range w.controllers {
 		if n := w.heldAt(at); n < each*9/10 {
 			t.Errorf("%s holds %d of %d polls at the end", at.name, n, each)

@@ -164,7 +164,7 @@ func (l *load) report(c *results.Case, began, ended time.Time, before string) {
 	w.tally()
 
 	c.Figure("took", "%.0f s of the load", ended.Sub(began).Seconds())
-	c.Figure("writer", "%s, then %s", before, w.holderName())
+	c.Figure("leader", "%s, then %s", before, w.holderName())
 	c.Figure("answered by", "%s", shares(l.instances.by, l.volumes.by))
 	c.Figure("longest without an acknowledged write", "%.1f s", gap(writes, began, ended).Seconds())
 	c.Figure("longest without a successful poll", "%.1f s of nodes that ask each second; %.1f s of an agent, whose polls are held for %d s", gap(polls, began, ended).Seconds(), w.seen.Longest.Seconds(), pollSeconds)

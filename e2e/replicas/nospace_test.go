@@ -25,8 +25,8 @@ func TestNoSpace(t *testing.T) {
 		quota = 256 << 20
 	}
 	w := open(t, 3, 3, fmt.Sprintf("--quota-backend-bytes=%d", quota))
-	w.phase(t, "etcd without space", "nothing is acknowledged, all else goes on with the same writer, and no controller has to be started again", func(c *results.Case) {
-		writer, ends := w.writer(), w.ends()
+	w.phase(t, "etcd without space", "nothing is acknowledged, all else goes on with the same leader, and no controller has to be started again", func(c *results.Case) {
+		leader, ends := w.leader(), w.ends()
 		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
 		defer cancel()
 		full := 0
@@ -41,7 +41,7 @@ func TestNoSpace(t *testing.T) {
 		c.Figure("filled with", "%d MiB of other keys", full)
 		w.outage()
 		one := w.caller(97)
-		one.at = slices.Index(w.controllers, writer)
+		one.at = slices.Index(w.controllers, leader)
 		_, err := one.once(func(a *client.Controller) error {
 			return client.Done(a.PutInstance(w.t.Context(), id(9, w.phases), nil, spec(w.t, loopback.ClusterParams(""), nil)))
 		})
@@ -61,8 +61,8 @@ func TestNoSpace(t *testing.T) {
 		}
 		_, err = w.db.AlarmDisarm(ctx, &clientv3.AlarmMember{})
 		w.must(err)
-		if now := w.writer(); now != writer || w.ends() != ends {
-			w.t.Errorf("the writer was %s and is %s; controllers have ended %d times", writer.name, now.name, w.ends()-ends)
+		if now := w.leader(); now != leader || w.ends() != ends {
+			w.t.Errorf("the leader was %s and is %s; controllers have ended %d times", leader.name, now.name, w.ends()-ends)
 		}
 	})
 }

@@ -12,24 +12,24 @@ import (
 func TestPartition(t *testing.T) {
 	longOnly(t, "partition")
 	w := open(t, 3, 3)
-	w.phase(t, "the writer loses etcd", "it is silent before its lease ends, and another controller takes over", func(*results.Case) {
+	w.phase(t, "the leader loses etcd", "it is silent before its lease ends, and another controller takes over", func(*results.Case) {
 		w.replaced(func(c *controller) func() { return c.cut(w.members...) })
 	})
-	w.phase(t, "the writer loses everybody", "another controller takes over, also for the agents whose connections are dead", func(*results.Case) {
+	w.phase(t, "the leader loses everybody", "another controller takes over, also for the agents whose connections are dead", func(*results.Case) {
 		w.replaced(func(c *controller) func() { return c.cut(w.hostsBut(c.host)...) })
 	})
-	w.phase(t, "agents and clients lose the writer", "it stays the writer, and they reach it through the doors", func(c *results.Case) {
-		w.loseTheWriter(c)
+	w.phase(t, "agents and clients lose the leader", "it stays the leader, and they reach it through the followers", func(c *results.Case) {
+		w.loseTheLeader(c)
 		w.served()
 	})
-	w.phase(t, "a door loses the writer", "it refuses connections, and its agents and clients go on to the next controller", func(c *results.Case) {
-		w.doorLoses(c, w.writer().host)
+	w.phase(t, "a follower loses the leader", "it refuses connections, and its agents and clients go on to the next controller", func(c *results.Case) {
+		w.followerLoses(c, w.leader().host)
 	})
-	w.phase(t, "a door loses etcd", "it goes on to hand requests to the writer that it knows, and holds no polls", func(c *results.Case) {
-		w.doorLoses(c, w.members...)
+	w.phase(t, "a follower loses etcd", "it goes on to hand requests to the leader that it knows, and holds no polls", func(c *results.Case) {
+		w.followerLoses(c, w.members...)
 	})
-	w.phase(t, "a door loses etcd and then there is another writer", "it refuses connections, and its agents and clients go on to the next controller", func(c *results.Case) {
-		mend := w.door().cut(w.members...)
+	w.phase(t, "a follower loses etcd and then there is another leader", "it refuses connections, and its agents and clients go on to the next controller", func(c *results.Case) {
+		mend := w.follower().cut(w.members...)
 		w.replaced(func(c *controller) func() {
 			c.stop()
 			return c.start
@@ -37,8 +37,8 @@ func TestPartition(t *testing.T) {
 		w.everyAgentPolls(c)
 		mend()
 	})
-	w.phase(t, "etcd's leader loses the others", "two members elect another leader, and a controller that also asks the one that was cut off becomes the writer", func(*results.Case) {
-		at := w.leader()
+	w.phase(t, "etcd's leader loses the others", "two members elect another leader, and a controller that also asks the one that was cut off becomes the leader", func(*results.Case) {
+		at := w.etcdLeader()
 		mend := w.members[at].cut(w.members[(at+1)%3], w.members[(at+2)%3])
 		w.outage()
 		w.served()
@@ -53,16 +53,16 @@ func TestPartition(t *testing.T) {
 	})
 }
 
-// loseTheWriter parts the writer from all who are neither controllers nor etcd.
-func (w *installation) loseTheWriter(c *results.Case) {
-	mend := w.writer().cut(w.agents, w.clients)
+// loseTheLeader parts the leader from all who are neither controllers nor etcd.
+func (w *installation) loseTheLeader(c *results.Case) {
+	mend := w.leader().cut(w.agents, w.clients)
 	w.outage()
 	w.whileCutOff(c)
 	mend()
 }
 
-func (w *installation) doorLoses(c *results.Case, hosts ...*host) {
-	mend := w.door().cut(hosts...)
+func (w *installation) followerLoses(c *results.Case, hosts ...*host) {
+	mend := w.follower().cut(hosts...)
 	w.everyAgentPolls(c)
 	mend()
 }
@@ -79,5 +79,5 @@ func (w *installation) everyAgentPolls(c *results.Case) {
 
 func (w *installation) whileCutOff(c *results.Case) {
 	now := w.tally()
-	c.Figure("at the end of it", "the writer was %s, %v answered, and %d of %d agents were connected", w.holder(), w.answers(), now.Connected, w.size)
+	c.Figure("at the end of it", "the leader was %s, %v answered, and %d of %d agents were connected", w.holder(), w.answers(), now.Connected, w.size)
 }

@@ -32,7 +32,7 @@ import (
 // installation is all of it.
 type installation struct {
 	t *testing.T
-	// standbys: a controller that is not the writer does not serve.
+	// standbys: a controller that is not the leader does not serve.
 	standbys bool
 	// members are where etcd's run, clients is where callers of the API and single nodes are,
 	// agents where the crowd is.
@@ -98,7 +98,7 @@ func open(t *testing.T, members, controllers int, flags ...string) *installation
 	return (&installation{t: t}).open(members, controllers, flags)
 }
 
-// openStandbys is open with controllers that serve only while they are the writer.
+// openStandbys is open with controllers that serve only while they are the leader.
 func openStandbys(t *testing.T, members, controllers int) *installation {
 	t.Helper()
 	return (&installation{t: t, standbys: true}).open(members, controllers, nil)
@@ -321,25 +321,25 @@ func (w *installation) joinToken(c *caller, instance string) (secret string) {
 	return secret
 }
 
-// writer waits until there is one, and returns it.
-func (w *installation) writer() *controller {
+// leader waits until there is one, and returns it.
+func (w *installation) leader() *controller {
 	w.t.Helper()
 	if w.db == nil {
 		return w.controllers[0]
 	}
 	var found *controller
-	loopback.Until(w.t, "there is a writer", func() bool {
+	loopback.Until(w.t, "there is a leader", func() bool {
 		found = w.named(w.holder())
 		return found != nil
 	})
 	return found
 }
 
-// door is a controller that is not the writer.
-func (w *installation) door() *controller {
+// follower is a controller that is not the leader.
+func (w *installation) follower() *controller {
 	w.t.Helper()
-	writer := w.writer()
-	return w.controllers[slices.IndexFunc(w.controllers, func(c *controller) bool { return c != writer })]
+	leader := w.leader()
+	return w.controllers[slices.IndexFunc(w.controllers, func(c *controller) bool { return c != leader })]
 }
 
 func (w *installation) named(name string) *controller {
@@ -349,13 +349,13 @@ func (w *installation) named(name string) *controller {
 	return nil
 }
 
-// holder is what etcd says that the writer is; empty if it says nothing.
+// holder is what etcd says that the leader is; empty if it says nothing.
 func (w *installation) holder() string {
 	name, _ := w.term()
 	return name
 }
 
-// term is the writer and the number of its term, as etcd says.
+// term is the leader and the number of its term, as etcd says.
 func (w *installation) term() (name string, number int64) {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
 	defer cancel()
@@ -366,8 +366,8 @@ func (w *installation) term() (name string, number int64) {
 	return string(answer.Kvs[0].Value), answer.Kvs[0].CreateRevision
 }
 
-// leader is the number of etcd's leader among the members.
-func (w *installation) leader() int {
+// etcdLeader is the number of etcd's leader among the members.
+func (w *installation) etcdLeader() int {
 	w.t.Helper()
 	found := -1
 	loopback.Until(w.t, "etcd has a leader", func() bool {
@@ -418,12 +418,12 @@ func (w *installation) describe(c *results.Case) {
 	}
 	c.Figure("store", "%s (%s)", store, cmp.Or(w.filesystem, "?"))
 	if w.standbys {
-		c.Figure("who serves", "the writer")
+		c.Figure("who serves", "the leader")
 	}
 	c.Figure("agents", "%d, controllers %d, clients %d", w.size, len(w.controllers), registerClients+permitClients)
 }
 
-// outage is how long a fault lasts that does not end by itself: longer than the writer's lease.
+// outage is how long a fault lasts that does not end by itself: longer than the leader's lease.
 func (w *installation) outage() {
 	w.t.Helper()
 	sleep(w.t.Context(), 20*time.Second)

@@ -33,7 +33,7 @@ func TestRestore(t *testing.T) {
 		w.must(copyAll(m.DataDir, saved+filepath.Base(m.DataDir)))
 	}
 	w.etcdUp()
-	w.writer()
+	w.leader()
 	gone := l.pollers[0]
 	w.must(w.caller(93).until(func(a *client.Controller) error { return client.Done(a.RevokeNode(t.Context(), gone.ServerID)) }))
 	w.everyoneHasSeenIt()
@@ -45,7 +45,7 @@ func TestRestore(t *testing.T) {
 	}
 	w.etcdUp()
 	const refusal = "its history went back"
-	// The writer has its key and its lease again, so it finds out when it changes something.
+	// The leader has its key and its lease again, so it finds out when it changes something.
 	acknowledged, one := 0, w.caller(97)
 	for _, each := range w.controllers {
 		loopback.Until(t, each.name+" refuses, by name", func() bool {
@@ -124,7 +124,7 @@ func (w *installation) everyoneHasSeenIt() {
 func (w *installation) confirm() {
 	w.t.Helper()
 	root := func() *client.Controller {
-		one, err := client.New(client.Options{UnixSocket: w.writer().socket(), Timeout: callLimit})
+		one, err := client.New(client.Options{UnixSocket: w.leader().socket(), Timeout: callLimit})
 		w.must(err)
 		return one
 	}

@@ -20,16 +20,16 @@ func TestSlow(t *testing.T) {
 	}
 	w := open(t, 3, 3)
 	w.phase(t, "slow disk of a member", "the other two members are a quorum", func(c *results.Case) {
-		w.slow(c, (w.leader()+1)%3)
+		w.slow(c, (w.etcdLeader()+1)%3)
 	})
 	w.phase(t, "slow disk of etcd's leader", "the others write while it does", func(c *results.Case) {
-		w.slow(c, w.leader())
+		w.slow(c, w.etcdLeader())
 	})
 }
 
 func (w *installation) slow(c *results.Case, at int) {
 	w.t.Helper()
-	leads := w.leader() == at
+	leads := w.etcdLeader() == at
 	m := w.etcd.Members[at]
 	m.Kill()
 	m.StartUnder("strace", "-D", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=fdatasync",
@@ -38,7 +38,7 @@ func (w *installation) slow(c *results.Case, at int) {
 	if leads {
 		w.lead(at)
 	}
-	c.Figure("each flush", "%v longer, at a member that leads: %v", slowBy, w.leader() == at)
+	c.Figure("each flush", "%v longer, at a member that leads: %v", slowBy, w.etcdLeader() == at)
 	w.outage()
 	m.Kill()
 	m.Start()
@@ -49,6 +49,6 @@ func (w *installation) lead(at int) {
 	w.t.Helper()
 	member, err := w.db.Status(w.t.Context(), w.etcd.Members[at].URL)
 	w.must(err)
-	_, err = w.connect(w.etcd.Members[w.leader()].URL).MoveLeader(w.t.Context(), member.Header.MemberId)
+	_, err = w.connect(w.etcd.Members[w.etcdLeader()].URL).MoveLeader(w.t.Context(), member.Header.MemberId)
 	w.must(err)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// TestUpgrade replaces the program of one controller after the other, the writer's last.
+// TestUpgrade replaces the program of one controller after the other, the leader's last.
 func TestUpgrade(t *testing.T) {
 	longOnly(t, "upgrade")
 	const version = "v9.9.9-upgrade"
@@ -24,11 +24,11 @@ func TestUpgrade(t *testing.T) {
 		t.Fatalf("%v: %v\n%s", build.Args, err, out)
 	}
 	w := open(t, 3, 3)
-	w.phase(t, "rolling upgrade", "one controller after the other gets another build, the writer last", func(c *results.Case) {
+	w.phase(t, "rolling upgrade", "one controller after the other gets another build, the leader last", func(c *results.Case) {
 		order := slices.Clone(w.controllers)
-		writer := w.writer()
+		leader := w.leader()
 		slices.SortStableFunc(order, func(a, b *controller) int {
-			switch writer {
+			switch leader {
 			case a:
 				return 1
 			case b:

@@ -40,12 +40,12 @@ func TestEveryRootOfAFileIsTrusted(t *testing.T) {
 		// refused is what is said of roots that are not used, "" if they are.
 		refused string
 	}{
-		"agent/machine/etcd, joined":    {joined, etcdOfAgent, ""},
-		"agent/machine/etcd, marked":    {marked, etcdOfAgent, ""},
-		"controller/store/etcd, joined": {joined, etcdOfController, ""},
-		"controller/store/etcd, marked": {marked, etcdOfController, ""},
-		"shared/client, joined":         {joined, controllerOfClient, "expected the root alone"},
-		"shared/client, marked":         {marked, controllerOfClient, ""},
+		"agent/machine/etcd, joined": {joined, etcdOfAgent, ""},
+		"agent/machine/etcd, marked": {marked, etcdOfAgent, ""},
+		"controller/etcd, joined":    {joined, etcdOfController, ""},
+		"controller/etcd, marked":    {marked, etcdOfController, ""},
+		"shared/client, joined":      {joined, controllerOfClient, "expected the root alone"},
+		"shared/client, marked":      {marked, controllerOfClient, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := each.ask(t, server.URL, each.roots)

@@ -25,7 +25,7 @@ const (
 	ProblemTooMany             = ProblemPrefix + "too-many-requests"
 	ProblemInternal            = ProblemPrefix + "internal"
 	ProblemUnavailable         = ProblemPrefix + "unavailable"
-	ProblemNoWriter            = ProblemPrefix + "no-writer"
+	ProblemNoLeader            = ProblemPrefix + "no-leader"
 	ProblemFilesMissing        = ProblemPrefix + "files-missing"
 	ProblemOperationInProgress = ProblemPrefix + "operation-in-progress"
 	ProblemServerNotExpected   = ProblemPrefix + "server-not-expected"
@@ -73,7 +73,7 @@ var problemKinds = map[string]struct {
 	ProblemInternal:         {500, "unexpected error of the controller"},
 	ProblemUnavailable:      {503, "not available now"},
 	// Nothing of the request was done, or it only reads: it can be made again as it is.
-	ProblemNoWriter:            {503, "no writer can be reached now"},
+	ProblemNoLeader:            {503, "no leader can be reached now"},
 	ProblemFilesMissing:        {422, "package files are missing or not valid"},
 	ProblemOperationInProgress: {409, "another operation is in progress"},
 	ProblemServerNotExpected:   {403, "no topology expects this server"},

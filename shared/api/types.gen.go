@@ -579,19 +579,19 @@ func (e RegistryConnectionScheme) Valid() bool {
 
 // Defines values for ReplicaState.
 const (
-	ReplicaDoor    ReplicaState = "Door"
-	ReplicaStandby ReplicaState = "Standby"
-	ReplicaWriter  ReplicaState = "Writer"
+	ReplicaFollower ReplicaState = "Follower"
+	ReplicaLeader   ReplicaState = "Leader"
+	ReplicaStandby  ReplicaState = "Standby"
 )
 
 // Valid indicates whether the value is a known member of the ReplicaState enum.
 func (e ReplicaState) Valid() bool {
 	switch e {
-	case ReplicaDoor:
+	case ReplicaFollower:
+		return true
+	case ReplicaLeader:
 		return true
 	case ReplicaStandby:
-		return true
-	case ReplicaWriter:
 		return true
 	default:
 		return false
@@ -1737,21 +1737,24 @@ type Replica struct {
 	// ID Its replica.id
 	ID string `json:"id"`
 
-	// LagSeconds Of a door that follows the writer: how long ago etcd was asked for the last time what the last commit was, with an answer
-	// that names one that the door holds. The door said so within the last second. Usually below 2
+	// LagSeconds Of a follower that follows the leader: how long ago etcd was asked for the last time what the last commit was, with an answer
+	// that names one that the follower holds. The follower said so within the last second. Usually below 2
 	LagSeconds *float64 `json:"lagSeconds,omitempty"`
 
-	// Message Of a door: why it does not follow the writer, as far as that is known
+	// LeaderSince Of the leader: when its term began, by its own clock
+	LeaderSince *time.Time `json:"leaderSince,omitempty"`
+
+	// Message Of a follower: why it does not follow the leader, as far as that is known
 	Message string `json:"message,omitempty"`
 
 	// Schema The highest schema of the records that it knows
 	Schema int `json:"schema"`
 
-	// State Writer: it decides and writes. Door: it serves too, and hands requests to the writer. Standby: it serves only once it is the
-	// writer.
+	// State Leader: it decides and writes. Follower: it serves too, and hands requests to the leader. Standby: it serves only once it is the
+	// leader.
 	State ReplicaState `json:"state"`
 
-	// Term Of the writer: the number of its term. A later term has a higher number
+	// Term Of the leader: the number of its term. A later term has a higher number
 	Term int64 `json:"term,omitempty"`
 
 	// URL Where the other replicas reach it; no standby has one
@@ -1759,9 +1762,6 @@ type Replica struct {
 
 	// Version Of its build
 	Version string `json:"version"`
-
-	// WriterSince Of the writer: when its term began, by its own clock
-	WriterSince *time.Time `json:"writerSince,omitempty"`
 }
 
 // ReplicaList defines model for ReplicaList.
@@ -1769,8 +1769,8 @@ type ReplicaList struct {
 	Items []Replica `json:"items"`
 }
 
-// ReplicaState Writer: it decides and writes. Door: it serves too, and hands requests to the writer. Standby: it serves only once it is the
-// writer.
+// ReplicaState Leader: it decides and writes. Follower: it serves too, and hands requests to the leader. Standby: it serves only once it is the
+// leader.
 type ReplicaState string
 
 // RestoreOrigin The backup that an unconfirmed instance comes from; absent once an operator has confirmed the instance.

@@ -276,7 +276,7 @@ type ClientInterface interface {
 
 	// ListReplicas The controllers that share the store and are alive, ordered by id
 	//
-	// The writer answers, whichever replica is asked. A replica that etcd has not heard of for 10 s is not in the list any more. A
+	// The leader answers, whichever replica is asked. A replica that etcd has not heard of for 10 s is not in the list any more. A
 	// controller with a store of its own has no replicas: the list is empty.
 	//
 	// Corresponds with GET /v1/replicas (the `ListReplicas` operationId).
@@ -940,7 +940,7 @@ func (c *Client) ListOperations(ctx context.Context, params *ListOperationsParam
 
 // ListReplicas The controllers that share the store and are alive, ordered by id
 //
-// The writer answers, whichever replica is asked. A replica that etcd has not heard of for 10 s is not in the list any more. A
+// The leader answers, whichever replica is asked. A replica that etcd has not heard of for 10 s is not in the list any more. A
 // controller with a store of its own has no replicas: the list is empty.
 //
 // Corresponds with GET /v1/replicas (the `ListReplicas` operationId).

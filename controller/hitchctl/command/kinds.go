@@ -156,7 +156,7 @@ var replicaKind = kind[api.Replica]{
 	watched: true,
 	named:   func(r api.Replica) named { return named{id: r.ID, about: string(r.State)} },
 	labels: []query.Label[api.Replica]{
-		{Name: "state", Values: texts(api.ReplicaWriter, api.ReplicaDoor, api.ReplicaStandby), Of: func(r api.Replica) string { return string(r.State) }},
+		{Name: "state", Values: texts(api.ReplicaLeader, api.ReplicaFollower, api.ReplicaStandby), Of: func(r api.Replica) string { return string(r.State) }},
 	},
 	quiet: api.Replica.Quiet,
 	table: present.View.Replicas,

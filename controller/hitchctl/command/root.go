@@ -16,7 +16,7 @@ a context of ~/.config/nodehitch/hitchctl.yaml (NODEHITCH_CONFIG names another f
 token create --write-context" and "hitchctl config".
 If several controllers share an etcd, give all URLs, with commas or in the file as a list:
 the first that answers is used. A change is never sent twice: if a controller may have
-done it, hitchctl says so. While no controller is the writer, it waits for up to 30 s.
+done it, hitchctl says so. While no controller is the leader, it waits for up to 30 s.
 Root on the controller's own machine needs none of it: hitchctl uses the controller's
 unix socket. Only the controller's root certificate is trusted.
 

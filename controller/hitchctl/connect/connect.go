@@ -151,7 +151,7 @@ func ownMachine() (Target, error) {
 }
 
 // Client is a client for the target. Its requests have no time limit of their own. say gets a
-// line about each controller that does not answer as expected, and about a wait for a writer.
+// line about each controller that does not answer as expected, and about a wait for a leader.
 func (t Target) Client(say func(string)) (*client.Controller, error) {
 	urls := t.Server.List()
 	o := client.Options{BaseURL: urls[0], Pin: t.Pin, Token: t.Token}

@@ -28,9 +28,9 @@ const (
 	// connectWithin is how long a connection may take, with TLS, if there is another controller
 	// to try.
 	connectWithin = 5 * time.Second
-	// writerWithin is how long a request waits for a controller to become the writer. That takes
-	// about 10 s if the writer has failed, and up to 20 s more if most members of etcd had.
-	writerWithin = 30 * time.Second
+	// leaderWithin is how long a request waits for a controller to become the leader. That takes
+	// about 10 s if the leader has failed, and up to 20 s more if most members of etcd had.
+	leaderWithin = 30 * time.Second
 	// A controller says how long to wait before it is asked again, within these bounds.
 	shortestPause, usualPause, longestPause = 100 * time.Millisecond, 5 * time.Second, 10 * time.Second
 
@@ -71,24 +71,24 @@ func Over(urls []string, say func(string)) (func(http.RoundTripper) http.RoundTr
 
 type atOnceKey struct{}
 
-// AtOnce makes requests that do not wait for a writer and about which nothing is said: the
+// AtOnce makes requests that do not wait for a leader and about which nothing is said: the
 // caller asks again by itself and shows why.
 func AtOnce(ctx context.Context) context.Context { return context.WithValue(ctx, atOnceKey{}, true) }
 
 // RoundTrip makes the request. It can be made again only if its body, if any, can be read again.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	until := time.Now().Add(writerWithin)
+	until := time.Now().Add(leaderWithin)
 	patient := r.Context().Value(atOnceKey{}) == nil && repeatable(r)
 	for {
 		resp, err := t.round(r)
 		if err != nil || !patient {
 			return resp, err
 		}
-		wait, ok := withoutWriter(resp)
+		wait, ok := withoutLeader(resp)
 		if !ok || time.Until(until) < wait {
 			return resp, nil
 		}
-		t.tell(r.Context(), fmt.Sprintf("waiting up to %.0fs for a controller to become the writer", writerWithin.Seconds()))
+		t.tell(r.Context(), fmt.Sprintf("waiting up to %.0fs for a controller to become the leader", leaderWithin.Seconds()))
 		switch ctx := r.Context(); {
 		case sleep.For(ctx, wait, nil) == nil:
 		case errors.Is(ctx.Err(), context.Canceled):
@@ -103,7 +103,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // round asks each controller at most once, beginning with the one in use. If none of them can
-// do anything of the request, it gives the answer of the last one that does not reach a writer.
+// do anything of the request, it gives the answer of the last one that does not reach a leader.
 func (t *Transport) round(r *http.Request) (*http.Response, error) {
 	var waiting *http.Response
 	var failures unreachable
@@ -120,7 +120,7 @@ func (t *Transport) round(r *http.Request) (*http.Response, error) {
 		switch {
 		case err == nil:
 			t.using.Store(int64(at))
-			if _, ok := withoutWriter(resp); !ok || last || !repeatable(r) {
+			if _, ok := withoutLeader(resp); !ok || last || !repeatable(r) {
 				return resp, nil
 			}
 			waiting = resp
@@ -196,9 +196,9 @@ func again(r *http.Request) (*http.Request, error) {
 	return r, err
 }
 
-// withoutWriter reports whether a controller has done nothing of the request because it reaches
-// no writer, and when to ask again. The answer is read then.
-func withoutWriter(resp *http.Response) (time.Duration, bool) {
+// withoutLeader reports whether a controller has done nothing of the request because it reaches
+// no leader, and when to ask again. The answer is read then.
+func withoutLeader(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusServiceUnavailable {
 		return 0, false
 	}
@@ -206,7 +206,7 @@ func withoutWriter(resp *http.Response) (time.Duration, bool) {
 	_ = resp.Body.Close()
 	resp.Body = io.NopCloser(bytes.NewReader(text))
 	var p api.Problem
-	if err != nil || json.Unmarshal(text, &p) != nil || p.Type != api.ProblemNoWriter {
+	if err != nil || json.Unmarshal(text, &p) != nil || p.Type != api.ProblemNoLeader {
 		return 0, false
 	}
 	wait := usualPause

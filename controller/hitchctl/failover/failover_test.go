@@ -157,7 +157,7 @@ func TestNothingOfTheRequestWasSent(t *testing.T) {
 		"refused":             {w.refusing(), nil},
 		"silent":              {hanging, []string{hanging + ": no connection within 5s: i/o timeout; no answer in time; check the route, the firewall and whether the controller runs (trying https://"}},
 		"not with our root":   {impostor.url, []string{impostor.url + ": tls: failed to verify certificate"}},
-		"reaches no writer":   {w.serve(w.root, problem(api.ProblemNoWriter, "5")).url, nil},
+		"reaches no leader":   {w.serve(w.root, problem(api.ProblemNoLeader, "5")).url, nil},
 		"a name without host": {"https://nobody.invalid", []string{"https://nobody.invalid: "}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -229,13 +229,13 @@ func TestNoControllerAnswers(t *testing.T) {
 	w.expectSaid()
 }
 
-// A takeover: the first is dead, the others reach no writer, until one of them is it.
-func TestWaitsForAWriter(t *testing.T) {
+// A takeover: the first is dead, the others reach no leader, until one of them is it.
+func TestWaitsForALeader(t *testing.T) {
 	w := newWorld(t)
 	var asked atomic.Int32
 	becoming := w.serve(w.root, func(rw http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) < 4 {
-			problem(api.ProblemNoWriter, "0")(rw, r)
+			problem(api.ProblemNoLeader, "0")(rw, r)
 			return
 		}
 		done(rw, r)
@@ -244,16 +244,16 @@ func TestWaitsForAWriter(t *testing.T) {
 		t.Error(err)
 	}
 	expectSeen(t, becoming, 4)
-	w.expectSaid("waiting up to 30s for a controller to become the writer")
+	w.expectSaid("waiting up to 30s for a controller to become the leader")
 }
 
 // One URL may lead to several controllers.
-func TestWaitsForAWriterAtOneURL(t *testing.T) {
+func TestWaitsForALeaderAtOneURL(t *testing.T) {
 	w := newWorld(t)
 	var asked atomic.Int32
 	s := w.serve(w.root, func(rw http.ResponseWriter, r *http.Request) {
 		if asked.Add(1) == 1 {
-			problem(api.ProblemNoWriter, "0")(rw, r)
+			problem(api.ProblemNoLeader, "0")(rw, r)
 			return
 		}
 		done(rw, r)
@@ -265,9 +265,9 @@ func TestWaitsForAWriterAtOneURL(t *testing.T) {
 }
 
 // A watch asks again by itself, and shows why.
-func TestAWatchDoesNotWaitForAWriter(t *testing.T) {
+func TestAWatchDoesNotWaitForALeader(t *testing.T) {
 	w := newWorld(t)
-	first, second := w.serve(w.root, problem(api.ProblemNoWriter, "0")), w.serve(w.root, problem(api.ProblemNoWriter, "0"))
+	first, second := w.serve(w.root, problem(api.ProblemNoLeader, "0")), w.serve(w.root, problem(api.ProblemNoLeader, "0"))
 	if err := get(failover.AtOnce(t.Context()), w.client(first.url, second.url)); client.Status(err) != http.StatusServiceUnavailable {
 		t.Errorf("got %v", err)
 	}
@@ -276,19 +276,19 @@ func TestAWatchDoesNotWaitForAWriter(t *testing.T) {
 	w.expectSaid()
 }
 
-// transport answers each request with no-writer.
+// transport answers each request with no-leader.
 type transport struct{ seen int }
 
 func (n *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	n.seen++
 	w := httptest.NewRecorder()
-	problem(api.ProblemNoWriter, "5")(w, r)
+	problem(api.ProblemNoLeader, "5")(w, r)
 	resp := w.Result()
 	resp.Request = r
 	return resp, nil
 }
 
-func TestTheWaitForAWriterEnds(t *testing.T) {
+func TestTheWaitForALeaderEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit  time.Duration
 		cancel bool
@@ -324,7 +324,7 @@ func TestTheWaitForAWriterEnds(t *testing.T) {
 				case err != nil:
 					t.Error(err)
 				default:
-					if err := client.ProblemOf(resp); client.Status(err) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "no writer can be reached now") {
+					if err := client.ProblemOf(resp); client.Status(err) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), "no leader can be reached now") {
 						t.Errorf("got %v", err)
 					}
 				}

@@ -420,26 +420,26 @@ func TestEventsSayWhatAndWhyAndWho(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	lag, late, since := 0.742, 41.3, at(-90)
 	list := []api.Replica{
-		{ID: "a", State: api.ReplicaWriter, Term: 48113, WriterSince: &since, Version: "v1.0.0", Schema: 3, URL: "https://a:8444"},
-		{ID: "b", State: api.ReplicaDoor, LagSeconds: &lag, Version: "v1.0.0", Schema: 3, URL: "https://b:8444"},
-		{ID: "c", State: api.ReplicaDoor, LagSeconds: &late, Version: "v1.0.0", Schema: 3, URL: "https://c:8444", Message: "etcd is silent"},
+		{ID: "a", State: api.ReplicaLeader, Term: 48113, LeaderSince: &since, Version: "v1.0.0", Schema: 3, URL: "https://a:8444"},
+		{ID: "b", State: api.ReplicaFollower, LagSeconds: &lag, Version: "v1.0.0", Schema: 3, URL: "https://b:8444"},
+		{ID: "c", State: api.ReplicaFollower, LagSeconds: &late, Version: "v1.0.0", Schema: 3, URL: "https://c:8444", Message: "etcd is silent"},
 		{ID: "d", State: api.ReplicaStandby, Version: "v0.9.0", Schema: 2},
 	}
 	for _, c := range []struct {
 		wide bool
 		want []string
 	}{{false, []string{
-		"ID  STATE    LAG    TERM   SINCE  VERSION  MESSAGE",
-		"a   Writer   -      48113  90s    v1.0.0",
-		"b   Door     742ms  -      -      v1.0.0",
-		"c   Door     41s    -      -      v1.0.0   etcd is silent",
-		"d   Standby  -      -      -      v0.9.0",
+		"ID  STATE     LAG    TERM   SINCE  VERSION  MESSAGE",
+		"a   Leader    -      48113  90s    v1.0.0",
+		"b   Follower  742ms  -      -      v1.0.0",
+		"c   Follower  41s    -      -      v1.0.0   etcd is silent",
+		"d   Standby   -      -      -      v0.9.0",
 	}}, {true, []string{
-		"ID  STATE    LAG    TERM   SINCE  VERSION  SCHEMA  URL             MESSAGE",
-		"a   Writer   -      48113  90s    v1.0.0   3       https://a:8444",
-		"b   Door     742ms  -      -      v1.0.0   3       https://b:8444",
-		"c   Door     41s    -      -      v1.0.0   3       https://c:8444  etcd is silent",
-		"d   Standby  -      -      -      v0.9.0   2       -",
+		"ID  STATE     LAG    TERM   SINCE  VERSION  SCHEMA  URL             MESSAGE",
+		"a   Leader    -      48113  90s    v1.0.0   3       https://a:8444",
+		"b   Follower  742ms  -      -      v1.0.0   3       https://b:8444",
+		"c   Follower  41s    -      -      v1.0.0   3       https://c:8444  etcd is silent",
+		"d   Standby   -      -      -      v0.9.0   2       -",
 	}}} {
 		got := screen.Plain(&bytes.Buffer{}, 100).Lines(present.View{Wide: c.wide, Now: start}.Replicas(list))
 		for i := range got {
@@ -449,7 +449,7 @@ func TestReplicas(t *testing.T) {
 			t.Errorf("wide %t: %s", c.wide, diff)
 		}
 	}
-	if tones := []describe.Tone{describe.OfReplica(list[0]), describe.OfReplica(list[1]), describe.OfReplica(list[2]), describe.OfReplica(list[3]), describe.OfReplica(api.Replica{State: api.ReplicaDoor})}; !slices.Equal(tones, []describe.Tone{describe.Good, describe.Good, describe.Bad, describe.Plain, describe.Waiting}) {
+	if tones := []describe.Tone{describe.OfReplica(list[0]), describe.OfReplica(list[1]), describe.OfReplica(list[2]), describe.OfReplica(list[3]), describe.OfReplica(api.Replica{State: api.ReplicaFollower})}; !slices.Equal(tones, []describe.Tone{describe.Good, describe.Good, describe.Bad, describe.Plain, describe.Waiting}) {
 		t.Errorf("the tones are %v", tones)
 	}
 }

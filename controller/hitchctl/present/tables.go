@@ -197,7 +197,7 @@ func (v View) Replicas(list []api.Replica) screen.Table {
 		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(r.ID), {Text: string(r.State), Style: style(describe.OfReplica(r))}, screen.Text(describe.Lag(r)),
-			screen.Text(term), screen.Text(since(v.Now, r.WriterSince)), screen.Text(r.Version),
+			screen.Text(term), screen.Text(since(v.Now, r.LeaderSince)), screen.Text(r.Version),
 		}, strconv.Itoa(r.Schema), cmp.Or(r.URL, none)), screen.Text(r.Message))...)
 	}
 	return t

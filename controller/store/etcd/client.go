@@ -1,8 +1,8 @@
 // Package etcd is the part of an etcd that the controllers of one state share: it elects one
-// of them, the writer, and lets only that one change the records; the others follow it. It
+// of them, the leader, and lets only that one change the records; the others follow it. It
 // knows nothing of what the records are; controller/store keeps them by it.
 //
-// All keys lie under a prefix. <prefix>/writer is the writer's, under a lease;
+// All keys lie under a prefix. <prefix>/writer is the leader's, under a lease;
 // <prefix>/head is changed by every commit; <prefix>/v1/<key> are the records;
 // <prefix>/replicas/<id> are the controllers that are alive, each under a lease.
 package etcd
@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// defaultTTL is how long etcd waits for a writer that is silent before another may
-	// become the writer.
+	// defaultTTL is how long etcd waits for a leader that is silent before another may
+	// become the leader.
 	defaultTTL = 10 * time.Second
 	// callLimit is how long one call may take.
 	callLimit = 2 * time.Second
@@ -44,9 +44,9 @@ type Options struct {
 	// Username and Password are empty if etcd has no authentication or takes it from the
 	// client's certificate.
 	Username, Password string
-	// Name is this controller's in the writer's key: the id of its replica.
+	// Name is this controller's in the leader's key: the id of its replica.
 	Name string
-	// TTL of the writer's lease in whole seconds, 10 s when zero. A writer answers nothing
+	// TTL of the leader's lease in whole seconds, 10 s when zero. A leader answers nothing
 	// once three tenths of it are left. Tests shorten it.
 	TTL time.Duration
 	Log *slog.Logger
@@ -94,7 +94,7 @@ func (c *Client) Close() error {
 	return c.etcd.Close()
 }
 
-func (c *Client) writerKey() string { return c.o.Prefix + "/writer" }
+func (c *Client) leaderKey() string { return c.o.Prefix + "/writer" }
 func (c *Client) headKey() string   { return c.o.Prefix + "/head" }
 func (c *Client) records() string   { return c.o.Prefix + "/v1/" }
 
@@ -108,13 +108,13 @@ type Position struct {
 	HeadRevision int64
 	// Head is what the last commit has put there, nil before the first.
 	Head []byte
-	// Writer is the name of the writer, "" if there is none.
-	Writer string
-	// Term is the number of the writer's term, 0 if there is none.
+	// Leader is the name of the leader, "" if there is none.
+	Leader string
+	// Term is the number of the leader's term, 0 if there is none.
 	Term int64
 }
 
-// Campaign waits until this controller is the writer, or ctx ends, or etcd refuses this
+// Campaign waits until this controller is the leader, or ctx ends, or etcd refuses this
 // client. Meanwhile it tells seen each second how far the history has come. It is not to be
 // called twice at the same time.
 func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, error) {
@@ -138,18 +138,18 @@ func (c *Client) Campaign(ctx context.Context, seen func(Position)) (*Term, erro
 			if err != nil {
 				level = slog.LevelWarn
 			}
-			c.o.Log.Log(ctx, level, "waiting to become the writer", "because", state)
+			c.o.Log.Log(ctx, level, "waiting to become the leader", "because", state)
 			said = state
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("waiting to become the writer: %w", context.Cause(ctx)), err)
+			return nil, errors.Join(fmt.Errorf("waiting to become the leader: %w", context.Cause(ctx)), err)
 		case <-tick.C:
 		}
 	}
 }
 
-// elect makes this controller the writer if there is none, and else says why it does not.
+// elect makes this controller the leader if there is none, and else says why it does not.
 func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (term *Term, state string, err error) {
 	if err := c.connect(); err != nil {
 		return nil, "", fmt.Errorf("connecting: %w", err)
@@ -158,14 +158,14 @@ func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (
 	if err != nil {
 		return nil, "", err
 	}
-	// Once, and not when the writer has died.
+	// Once, and not when the leader has died.
 	if most.changes == 0 {
 		if *most, err = c.limits(ctx); err != nil {
 			return nil, "", fmt.Errorf("finding out how large a transaction etcd takes: %w", err)
 		}
 	}
 	if holder != "" {
-		return nil, fmt.Sprintf("the writer is %q", holder), nil
+		return nil, fmt.Sprintf("the leader is %q", holder), nil
 	}
 	began := time.Now() // before etcd's clock of the lease begins
 	lease, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
@@ -174,7 +174,7 @@ func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (
 	if err != nil {
 		return nil, "", fmt.Errorf("asking for a lease: %w", err)
 	}
-	key := c.writerKey()
+	key := c.leaderKey()
 	answer, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return c.etcd.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
 			Then(clientv3.OpPut(key, c.o.Name, clientv3.WithLease(lease.ID))).Commit()
@@ -187,28 +187,28 @@ func (c *Client) elect(ctx context.Context, seen func(Position), most *limits) (
 	if err != nil {
 		return nil, "", fmt.Errorf("writing %s: %w", key, err)
 	}
-	return nil, "another controller became the writer", nil
+	return nil, "another controller became the leader", nil
 }
 
-// look reads who the writer is, "" for nobody.
-func (c *Client) look(ctx context.Context, seen func(Position)) (writer string, err error) {
+// look reads who the leader is, "" for nobody.
+func (c *Client) look(ctx context.Context, seen func(Position)) (leader string, err error) {
 	answer, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		return c.etcd.Txn(ctx).Then(clientv3.OpGet(c.writerKey()), clientv3.OpGet(c.headKey())).Commit()
+		return c.etcd.Txn(ctx).Then(clientv3.OpGet(c.leaderKey()), clientv3.OpGet(c.headKey())).Commit()
 	})
 	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", c.writerKey(), err)
+		return "", fmt.Errorf("reading %s: %w", c.leaderKey(), err)
 	}
 	at := Position{Cluster: clusterOf(answer.Header), Revision: answer.Header.Revision}
 	if head := answer.Responses[1].GetResponseRange().Kvs; len(head) > 0 {
 		at.HeadRevision, at.Head = head[0].ModRevision, head[0].Value
 	}
 	if kvs := answer.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-		at.Writer, at.Term = string(kvs[0].Value), kvs[0].CreateRevision
+		at.Leader, at.Term = string(kvs[0].Value), kvs[0].CreateRevision
 	}
 	if seen != nil {
 		seen(at)
 	}
-	return at.Writer, nil
+	return at.Leader, nil
 }
 
 // revoke ends a lease at once; if it fails, etcd does when its time is over.

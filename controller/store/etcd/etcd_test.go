@@ -83,7 +83,7 @@ func TestLimits(t *testing.T) {
 			found, err := raw(t, endpoints).Get(t.Context(), prefix, clientv3.WithPrefix())
 			must(t, err)
 			if found.Count != 1 || found.Header.Revision != 2 {
-				t.Errorf("there are %d keys at revision %d, want the writer's at 2", found.Count, found.Header.Revision)
+				t.Errorf("there are %d keys at revision %d, want the leader's at 2", found.Count, found.Header.Revision)
 			}
 			_, err = term.Load(t.Context(), nil)
 			must(t, err)
@@ -147,7 +147,7 @@ func TestLoadOfManyRecords(t *testing.T) {
 	}
 }
 
-// The next writer does not wait for the lease of one that has ended its term.
+// The next leader does not wait for the lease of one that has ended its term.
 func TestATermThatIsClosed(t *testing.T) {
 	endpoints := etcdtest.Open(t, 1).Endpoints()
 	first := campaign(t, connect(t, endpoints, func(o *etcd.Options) { o.TTL = time.Hour }))
@@ -164,7 +164,7 @@ func TestATermThatIsClosed(t *testing.T) {
 		next <- err
 	}()
 	<-waiting
-	<-waiting // it has seen a writer
+	<-waiting // it has seen a leader
 	must(t, first.Close())
 	must(t, <-next)
 	err := first.Commit([]byte("head"), nil)

@@ -22,7 +22,7 @@ const (
 	lagLimit = time.Second
 )
 
-// Follower gives what the writer commits to a controller that is not the writer: at first all
+// Follower gives what the leader commits to a controller that is not the leader: at first all
 // records, then each commit, in order and without a gap. Next is called by one goroutine; the
 // other methods may be called at any time.
 type Follower struct {
@@ -80,7 +80,7 @@ func (f *Follower) Next(ctx context.Context) (head []byte, changes map[string][]
 		case f.client.refusal(err) != nil:
 			return nil, nil, false, f.client.refusal(err)
 		case err != nil:
-			f.client.o.Log.Debug("etcd does not give what the writer has committed", "error", err)
+			f.client.o.Log.Debug("etcd does not give what the leader has committed", "error", err)
 			_ = sleep.For(ctx, retryAfter, nil) // whether ctx is over is asked below
 		}
 		if ctx.Err() != nil {
@@ -94,7 +94,7 @@ func (f *Follower) ended(ctx context.Context, last error) error {
 	if why := f.fresh.over(); why != nil {
 		return why
 	}
-	return errors.Join(fmt.Errorf("following the writer: %w", context.Cause(ctx)), last)
+	return errors.Join(fmt.Errorf("following the leader: %w", context.Cause(ctx)), last)
 }
 
 func (f *Follower) load(ctx context.Context) error {

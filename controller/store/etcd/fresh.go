@@ -161,7 +161,7 @@ func (f *freshness) check() error {
 			"this controller does not know whether what it holds is up to date: ask another one, or this one again once it does"), why)
 	}
 	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-		"this controller does not follow the writer any more: ask another one, or this one again once it does"), why)
+		"this controller does not follow the leader any more: ask another one, or this one again once it does"), why)
 }
 
 // confirmation is when the last confirmed question was asked, and why what is held does not
@@ -193,7 +193,7 @@ func (f *freshness) end(why error) {
 	if !first || errors.Is(why, ErrClosed) {
 		return
 	}
-	f.client.o.Log.Warn("this controller does not follow the writer any more", "because", why)
+	f.client.o.Log.Warn("this controller does not follow the leader any more", "because", why)
 	if f.stale != nil {
 		f.stale()
 	}

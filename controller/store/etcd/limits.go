@@ -70,9 +70,9 @@ func (c *Client) probe(ctx context.Context, changes, bytes int) error {
 	for i := range operations {
 		operations[i] = clientv3.OpDelete(c.records() + strconv.Itoa(i))
 	}
-	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(c.writerKey()), "<", 0)}
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(c.leaderKey()), "<", 0)}
 	if bytes > 0 {
-		conditions = append(conditions, clientv3.Compare(clientv3.Value(c.writerKey()), "=", strings.Repeat("x", bytes-headRoom/2)))
+		conditions = append(conditions, clientv3.Compare(clientv3.Value(c.leaderKey()), "=", strings.Repeat("x", bytes-headRoom/2)))
 	}
 	_, err := within(ctx, pageLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return c.etcd.Txn(ctx).If(conditions...).Then(operations...).Commit()

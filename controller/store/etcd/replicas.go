@@ -18,15 +18,15 @@ import (
 
 // Replica is a controller that is alive, as it says itself.
 type Replica struct {
-	// ID is its name among the replicas; the writer's key has it.
+	// ID is its name among the replicas; the leader's key has it.
 	ID string `json:"id"`
 	// URL is where other replicas reach it, "" for nowhere.
 	URL string `json:"url"`
 	// Version is the program's, Schema the highest one of the records that it knows.
 	Version string `json:"version"`
 	Schema  int    `json:"schema"`
-	// Writer says that it is the writer.
-	Writer bool `json:"-"`
+	// Leader says that it is the leader.
+	Leader bool `json:"-"`
 }
 
 func (c *Client) replicas() string { return c.o.Prefix + "/replicas/" }
@@ -37,14 +37,14 @@ func (c *Client) Replicas(ctx context.Context) ([]Replica, error) {
 		return nil, fmt.Errorf("connecting to etcd: %w", err)
 	}
 	answer, err := within(ctx, callLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		return c.etcd.Txn(ctx).Then(clientv3.OpGet(c.replicas(), clientv3.WithPrefix()), clientv3.OpGet(c.writerKey())).Commit()
+		return c.etcd.Txn(ctx).Then(clientv3.OpGet(c.replicas(), clientv3.WithPrefix()), clientv3.OpGet(c.leaderKey())).Commit()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", c.replicas(), err)
 	}
-	var writer string
+	var leader string
 	if kvs := answer.Responses[1].GetResponseRange().Kvs; len(kvs) > 0 {
-		writer = string(kvs[0].Value)
+		leader = string(kvs[0].Value)
 	}
 	var list []Replica
 	for _, kv := range answer.Responses[0].GetResponseRange().Kvs {
@@ -52,14 +52,14 @@ func (c *Client) Replicas(ctx context.Context) ([]Replica, error) {
 		if err := json.Unmarshal(kv.Value, &r); err != nil || c.replicas()+r.ID != string(kv.Key) {
 			return nil, fmt.Errorf("%s in etcd is %.200q; expected what a replica with this id says of itself: delete the key", kv.Key, kv.Value)
 		}
-		r.Writer = r.ID == writer
+		r.Leader = r.ID == leader
 		list = append(list, r)
 	}
 	return list, nil
 }
 
 // CheckSchema refuses to bring the records to a schema that a live replica does not know: it
-// could not become the writer any more.
+// could not become the leader any more.
 func CheckSchema(live []Replica, schema int) error {
 	var old []string
 	for _, r := range live {
@@ -268,15 +268,15 @@ func (m *Member) Others() (urls []string) {
 	return urls
 }
 
-// Led says that one of the replicas is the writer.
+// Led says that one of the replicas is the leader.
 func (m *Member) Led() bool {
-	return slices.ContainsFunc(m.Live(), func(r Replica) bool { return r.Writer })
+	return slices.ContainsFunc(m.Live(), func(r Replica) bool { return r.Leader })
 }
 
-// Writer is the URL of the writer, "" if there is none, or if it is this process.
-func (m *Member) Writer() string {
+// Leader is the URL of the leader, "" if there is none, or if it is this process.
+func (m *Member) Leader() string {
 	for _, r := range m.Live() {
-		if r.Writer && r.ID != m.self.ID {
+		if r.Leader && r.ID != m.self.ID {
 			return r.URL
 		}
 	}

@@ -54,17 +54,17 @@ func TestReplicasKnowWhoIsThere(t *testing.T) {
 		t.Errorf("at once b knows %+v", got)
 	}
 	loopback.Until(t, "a knows b", func() bool { return len(first.Others()) == 1 && first.Others()[0] == "https://b:9443" })
-	if first.Writer() != "" || second.Writer() != "" {
-		t.Error("there is a writer")
+	if first.Leader() != "" || second.Leader() != "" {
+		t.Error("there is a leader")
 	}
 	term := campaign(t, a)
-	loopback.Until(t, "b knows the writer", func() bool { return second.Writer() == "https://a:9443" })
-	loopback.Until(t, "a knows that it is the writer", func() bool { live := first.Live(); return live[0].Writer && !live[1].Writer })
-	if first.Writer() != "" {
-		t.Error("the writer would forward to itself")
+	loopback.Until(t, "b knows the leader", func() bool { return second.Leader() == "https://a:9443" })
+	loopback.Until(t, "a knows that it is the leader", func() bool { live := first.Live(); return live[0].Leader && !live[1].Leader })
+	if first.Leader() != "" {
+		t.Error("the leader would forward to itself")
 	}
 	must(t, term.Close())
-	loopback.Until(t, "b knows that there is no writer", func() bool { return second.Writer() == "" })
+	loopback.Until(t, "b knows that there is no leader", func() bool { return second.Leader() == "" })
 	stop()
 	loopback.Until(t, "a knows that b has gone", func() bool { return idsOf(first.Live()) == "a" })
 }
@@ -182,12 +182,12 @@ func TestAReplicaWithoutAURL(t *testing.T) {
 		t.Errorf("the others are reached at %q", others)
 	}
 	if first.Led() {
-		t.Error("nobody is the writer, and a says that somebody is")
+		t.Error("nobody is the leader, and a says that somebody is")
 	}
 	campaign(t, b)
-	loopback.Until(t, "a knows that there is a writer", first.Led)
-	if first.Writer() != "" {
-		t.Errorf("the writer is reached at %q", first.Writer())
+	loopback.Until(t, "a knows that there is a leader", first.Led)
+	if first.Leader() != "" {
+		t.Errorf("the leader is reached at %q", first.Leader())
 	}
 }
 

@@ -21,24 +21,24 @@ import (
 
 // Why a term is over.
 var (
-	// ErrLost: the lease has ended, another controller may be the writer, or etcd's history
+	// ErrLost: the lease has ended, another controller may be the leader, or etcd's history
 	// is not the one that this term has written.
-	ErrLost = errors.New("this controller is not the writer any more")
-	// ErrStale: etcd did not confirm the lease in time, so another controller may be the writer soon.
-	ErrStale = errors.New("etcd has not confirmed in time that this controller is the writer")
+	ErrLost = errors.New("this controller is not the leader any more")
+	// ErrStale: etcd did not confirm the lease in time, so another controller may be the leader soon.
+	ErrStale = errors.New("etcd has not confirmed in time that this controller is the leader")
 	// ErrOutcomeUnknown: a commit was neither confirmed nor refused.
 	ErrOutcomeUnknown = errors.New("etcd has not confirmed a change, so it is not known whether it holds that change")
 	// ErrClosed: Close was called.
 	ErrClosed = errors.New("the term was ended by this controller")
 )
 
-// Term is the time in which this controller alone is the writer. It ends for good when etcd
+// Term is the time in which this controller alone is the leader. It ends for good when etcd
 // is silent for too long, when a commit has an unknown outcome, or with Close. The next term
 // must load everything anew.
 type Term struct {
 	client *Client
 	lease  clientv3.LeaseID
-	// number is the create revision of the writer's key: no two terms have the same.
+	// number is the create revision of the leader's key: no two terms have the same.
 	number  int64
 	since   time.Time
 	cluster string
@@ -62,7 +62,7 @@ func newTerm(c *Client, lease clientv3.LeaseID, header *pb.ResponseHeader, began
 	t := &Term{client: c, lease: lease, number: header.Revision, since: began, revision: header.Revision, cluster: clusterOf(header),
 		limits: most, renewed: began, over: make(chan struct{}), idle: make(chan struct{})}
 	go t.renew()
-	c.o.Log.Info("this controller is the writer", "term", t.number, "transactionChanges", most.changes, "transactionBytes", most.bytes)
+	c.o.Log.Info("this controller is the leader", "term", t.number, "transactionChanges", most.changes, "transactionBytes", most.bytes)
 	return t
 }
 
@@ -93,7 +93,7 @@ func (t *Term) Position() (cluster string, revision int64) {
 	return t.cluster, t.revision
 }
 
-// Check returns nil while no other controller can be the writer. Else the term is over, and
+// Check returns nil while no other controller can be the leader. Else the term is over, and
 // its error is an *api.Problem: what this controller knows may be out of date.
 func (t *Term) Check() error {
 	t.mu.Lock()
@@ -109,11 +109,11 @@ func (t *Term) check() error {
 		return nil
 	}
 	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-		"this controller is not the writer any more: ask another one, or this one again once it is"), t.why)
+		"this controller is not the leader any more: ask another one, or this one again once it is"), t.why)
 }
 
 // freshness is how long after a confirmed call for the lease no other controller can be the
-// writer, with time to spare for clocks that run at different speeds.
+// leader, with time to spare for clocks that run at different speeds.
 func (t *Term) freshness() time.Duration { return t.client.o.TTL * 7 / 10 }
 
 func (t *Term) end(why error) {
@@ -129,7 +129,7 @@ func (t *Term) endLocked(why error) {
 	t.why = why
 	close(t.over)
 	if !errors.Is(why, ErrClosed) {
-		t.client.o.Log.Warn("the term as the writer is over", "term", t.number, "because", why)
+		t.client.o.Log.Warn("the term as the leader is over", "term", t.number, "because", why)
 	}
 }
 
@@ -227,12 +227,12 @@ func (t *Term) Commit(head []byte, changes map[string][]byte) error {
 
 // fence is what every commit is conditional on: the term goes on, and etcd holds what this
 // term's last commit has left. The second part refuses a history that went back under a
-// running writer with its key and lease.
+// running leader with its key and lease.
 func (t *Term) fence() []clientv3.Cmp {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(t.client.writerKey()), "=", t.number),
+		clientv3.Compare(clientv3.CreateRevision(t.client.leaderKey()), "=", t.number),
 		clientv3.Compare(clientv3.ModRevision(t.client.headKey()), "=", t.head),
 	}
 }

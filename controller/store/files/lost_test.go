@@ -34,7 +34,7 @@ func (d disk) Fetch(_ context.Context, sha256 string, receive func(int64, io.Rea
 
 func (d disk) Copy(context.Context, files.Blob, io.ReaderAt) error { return nil }
 
-// The writer notices at once that a file is lost, and within minutes that a replica has come
+// The leader notices at once that a file is lost, and within minutes that a replica has come
 // that has it.
 func TestALostFileIsLookedForAgain(t *testing.T) {
 	storetest.OnlyBbolt(t, storetest.Bubble)

@@ -174,8 +174,8 @@ func (s *Service) OpenBlob(_ context.Context, sha256 string) (*os.File, error) {
 // Call it after records have gone; Run does so from time to time.
 func (s *Service) Collect(context.Context) error { return s.collect(0) }
 
-// copyGrace is how long a replica that is not the writer keeps content that no record names. It
-// gets the content before the writer makes the record.
+// copyGrace is how long a replica that is not the leader keeps content that no record names. It
+// gets the content before the leader makes the record.
 const copyGrace = time.Hour
 
 func (s *Service) collect(grace time.Duration) error {
@@ -251,7 +251,7 @@ const collectEvery = time.Hour
 const lostEvery = time.Minute
 
 // Run expires files, finds those that were lost and collects from time to time, until ctx ends.
-// It is for the writer.
+// It is for the leader.
 func (s *Service) Run(ctx context.Context) {
 	var again func() error
 	if s.Blobs.Peers != nil {
@@ -260,7 +260,7 @@ func (s *Service) Run(ctx context.Context) {
 	s.repeat(ctx, again, func() error { return errors.Join(s.expire(), s.FindLost(ctx), s.Collect(ctx)) })
 }
 
-// RunCopies collects from time to time, until ctx ends. It is for a replica that is not the writer.
+// RunCopies collects from time to time, until ctx ends. It is for a replica that is not the leader.
 func (s *Service) RunCopies(ctx context.Context) {
 	s.repeat(ctx, nil, func() error { return s.collect(copyGrace) })
 }

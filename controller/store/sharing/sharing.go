@@ -59,7 +59,7 @@ func LockDirectory(path string) (release func() error, err error) {
 	return directory.Close, nil
 }
 
-// Opener becomes the writer of the store of the configuration, nil if the controller has a
+// Opener becomes the leader of the store of the configuration, nil if the controller has a
 // store of its own. No controller may run with the same data directory. What is held ends
 // with the process.
 func Opener(c config.Config) func(context.Context) (*store.Shared, error) {

@@ -9,8 +9,8 @@ import (
 )
 
 // Woken are the keys of notify.Hub that a commit wakes, from what it has changed: for a
-// controller that follows the writer. The writer wakes by what it does, which is fewer waits
-// or as many. all says that every wait is to be woken. What only the writer knows, such as
+// controller that follows the leader. The leader wakes by what it does, which is fewer waits
+// or as many. all says that every wait is to be woken. What only the leader knows, such as
 // which nodes are present, wakes nobody here.
 func Woken(t *store.Tx) (keys []string, all bool, err error) {
 	if t.BeginsEpoch() { // what counts in one epoch does not in another

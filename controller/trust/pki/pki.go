@@ -136,7 +136,7 @@ func (a *Authority) read() (err error) {
 		return nil
 	}
 	if a.root == nil || len(a.intermediates) == 0 {
-		return errors.New("it is not complete yet: the controller that is the writer makes it at its first start")
+		return errors.New("it is not complete yet: the controller that is the leader makes it at its first start")
 	}
 	a.set(func() {})
 	return nil

@@ -26,7 +26,7 @@ import (
 // state is what controllers open one after the other.
 type state struct {
 	t testing.TB
-	// open is what a controller does that becomes the writer.
+	// open is what a controller does that becomes the leader.
 	open func() *store.Store
 	// bytes are all that lies outside of the controllers.
 	bytes func() []byte
@@ -384,7 +384,7 @@ type killing struct {
 	keys []bool
 }
 
-// A writer that is killed anywhere leaves what the next one goes on with.
+// A leader that is killed anywhere leaves what the next one goes on with.
 func TestKilledBetweenSteps(t *testing.T) {
 	t.Parallel()
 	const half = intermediateLife/2 + day
@@ -565,13 +565,13 @@ func encodings(plain []byte) map[string][]byte {
 func TestAReaderMakesNothing(t *testing.T) {
 	t.Parallel()
 	states(t, func(t *testing.T, s state) {
-		at, door, writer := s.open(), newReplica(t, "door.example"), newReplica(t, "writer.example")
-		o := door.options(at)
+		at, follower, leader := s.open(), newReplica(t, "follower.example"), newReplica(t, "leader.example")
+		o := follower.options(at)
 		o.ReadOnly = true
 		_, err := Load(o)
-		wantError(t, err, "not complete yet", "the writer")
+		wantError(t, err, "not complete yet", "the leader")
 		killed, _ := killedAt(2, false, func(stop func(int, bool) error) error {
-			_, err := load(writer.options(at), &interrupted{storage: records{at}, stop: stop}, inRecords)
+			_, err := load(leader.options(at), &interrupted{storage: records{at}, stop: stop}, inRecords)
 			return err
 		})
 		before := kept(t, records{at})
@@ -584,27 +584,27 @@ func TestAReaderMakesNothing(t *testing.T) {
 			t.Errorf("the reader changed records: %s", diff)
 		}
 
-		main := writer.load(t, at)
-		w := door.load(t, at, readOnly)
-		w.wantServer("door.example", main.RootPEM(), door.now)
+		main := leader.load(t, at)
+		w := follower.load(t, at, readOnly)
+		w.wantServer("follower.example", main.RootPEM(), follower.now)
 		node, _ := main.enrolled(nodeID)
-		if !w.accepts(node, door.now) {
+		if !w.accepts(node, follower.now) {
 			t.Error("a node is unknown to the reader")
 		}
 		before, stored := kept(t, records{at}), s.bytes()
 		first := w.ServerCertificate().Leaf
 		for range 8 { // until after half of the intermediate's life
-			door.now = door.now.Add(61 * day)
+			follower.now = follower.now.Add(61 * day)
 			s.must(w.Rotate())
 		}
 		if w.ServerCertificate().Leaf.Equal(first) {
 			t.Error("the reader's own certificate was not replaced")
 		}
-		w.wantServer("door.example", main.RootPEM(), door.now)
+		w.wantServer("follower.example", main.RootPEM(), follower.now)
 		if diff := cmp.Diff(before, kept(t, records{at})); diff != "" || !bytes.Equal(stored, s.bytes()) {
 			t.Errorf("the reader changed records: %s", diff)
 		}
-		if diff := cmp.Diff([]string{serverFile}, door.files(t)); diff != "" {
+		if diff := cmp.Diff([]string{serverFile}, follower.files(t)); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -613,20 +613,20 @@ func TestAReaderMakesNothing(t *testing.T) {
 func TestAReaderFollowsARotation(t *testing.T) {
 	t.Parallel()
 	states(t, func(t *testing.T, s state) {
-		at, door, writer := s.open(), newReplica(t, "door.example"), newReplica(t, "writer.example")
-		main := writer.load(t, at)
-		w := door.load(t, at, readOnly)
+		at, follower, leader := s.open(), newReplica(t, "follower.example"), newReplica(t, "leader.example")
+		main := leader.load(t, at)
+		w := follower.load(t, at, readOnly)
 		old, _ := main.enrolled(nodeID)
-		for _, r := range []*replica{door, writer} {
+		for _, r := range []*replica{follower, leader} {
 			r.now = r.now.Add(intermediateLife/2 + day)
 		}
 		s.must(main.Rotate())
 		fresh, _ := main.enrolled(nodeID)
-		if w.accepts(fresh, door.now) {
+		if w.accepts(fresh, follower.now) {
 			t.Fatal("the certificate is not of a new intermediate")
 		}
 		s.must(w.Reload())
-		if !w.accepts(fresh, door.now) || !w.accepts(old, old[0].NotAfter) {
+		if !w.accepts(fresh, follower.now) || !w.accepts(old, old[0].NotAfter) {
 			t.Error("a node is unknown after a rotation")
 		}
 		if !w.server.issuer.Equal(fresh[1]) {
@@ -640,7 +640,7 @@ func TestAReaderFollowsARotation(t *testing.T) {
 		wantError(t, w.Reload(), "not the one with which this controller was started")
 		newReplica(t, "c.example").load(t, at)
 		wantError(t, w.Reload(), "not the one with which this controller was started")
-		if !w.accepts(fresh, door.now) {
+		if !w.accepts(fresh, follower.now) {
 			t.Error("the certificates that were in use are in use no more")
 		}
 	})

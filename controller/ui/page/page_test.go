@@ -518,7 +518,7 @@ func TestTheCostOfAPageIsBounded(t *testing.T) {
 	}
 }
 
-// The overview marks who writes and says what is wrong with a door; a controller with a store of its
+// The overview marks who writes and says what is wrong with a follower; a controller with a store of its
 // own has no such part.
 func TestTheOverviewShowsTheReplicas(t *testing.T) {
 	of := func(w pagetest.World) string {
@@ -535,13 +535,13 @@ func TestTheOverviewShowsTheReplicas(t *testing.T) {
 		})
 		return strings.Join(strings.Fields(text.String()), " ")
 	}
-	if got, want := of(pagetest.Fleet(100)), "Controllers 3 share the store controller-a Door v1.0.0 controller-b Writer for 3h , term 48113, v1.0.0 controller-c Door v1.0.0"; got != want {
+	if got, want := of(pagetest.Fleet(100)), "Controllers 3 share the store controller-a Follower v1.0.0 controller-b Leader for 3h , term 48113, v1.0.0 controller-c Follower v1.0.0"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if text := written(t, pagetest.Empty(), page.PathOverview, false); !strings.Contains(text, "sse:"+page.ChangedReplicas) {
 		t.Error("it does not follow what becomes of them")
 	}
-	if got := of(pagetest.Broken()); !strings.Contains(got, "controller-c Door v1.0.0 it does not answer the writer controller-d") {
+	if got := of(pagetest.Broken()); !strings.Contains(got, "controller-c Follower v1.0.0 it does not answer the leader controller-d") {
 		t.Error(got)
 	}
 	if got := of(pagetest.Empty()); got != "" {

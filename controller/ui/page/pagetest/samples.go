@@ -149,9 +149,9 @@ func numbered(events []api.Event) []api.Event {
 func replica(id string, state api.ReplicaState) api.Replica {
 	r := api.Replica{ID: id, State: state, URL: "https://" + id + ".example:8444", Version: "v1.0.0", Schema: 9}
 	switch lag := 0.4; state {
-	case api.ReplicaWriter:
-		r.Term, r.WriterSince = 48113, at(3*time.Hour)
-	case api.ReplicaDoor:
+	case api.ReplicaLeader:
+		r.Term, r.LeaderSince = 48113, at(3*time.Hour)
+	case api.ReplicaFollower:
 		r.LagSeconds = &lag
 	case api.ReplicaStandby:
 		r.URL = ""

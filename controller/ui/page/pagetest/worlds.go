@@ -154,7 +154,7 @@ func Fleet(nodes int) World {
 			{Name: w.Nodes[7].Name, NodeID: w.Nodes[7].ID, VnfInstanceID: first.ID, Version: "v0.9.4", To: "v1.0.0", Wave: 9, Since: ago(20 * time.Second), Reason: api.UpgradeProbation, Message: "waits for a poll that is answered"},
 			{Name: w.Nodes[48].Name, NodeID: w.Nodes[48].ID, VnfInstanceID: first.ID, Version: "v0.9.4", To: "v1.0.0", Wave: 9, Since: ago(21 * time.Second), Reason: api.UpgradeDownloading}},
 		Nodes: []api.AgentCount{{Version: "v0.9.4", State: api.AgentInFlightState, Nodes: 2}, {Version: "v0.9.4", State: api.AgentWaiting, Nodes: 41}, {Version: "v1.0.0", State: api.AgentUpToDate, Nodes: len(w.Nodes) - 43}}}
-	w.Replicas = []api.Replica{replica("controller-a", api.ReplicaDoor), replica("controller-b", api.ReplicaWriter), replica("controller-c", api.ReplicaDoor)}
+	w.Replicas = []api.Replica{replica("controller-a", api.ReplicaFollower), replica("controller-b", api.ReplicaLeader), replica("controller-c", api.ReplicaFollower)}
 	return w
 }
 
@@ -251,12 +251,12 @@ func Broken() World {
 		api.Event{At: ago(19 * time.Minute), Type: api.HappenedRevoked, NodeID: w.Nodes[8].ID, NodeName: w.Nodes[8].Name, VnfInstanceID: cluster, Message: "by token alice", By: "token alice"})
 	slices.SortStableFunc(w.Events, func(a, b api.Event) int { return a.At.Compare(b.At) })
 	numbered(w.Events)
-	behind, silent, late := replica("controller-with-a-name-that-nobody-shortened.example.com", api.ReplicaDoor), replica("controller-c", api.ReplicaDoor), 41.3
+	behind, silent, late := replica("controller-with-a-name-that-nobody-shortened.example.com", api.ReplicaFollower), replica("controller-c", api.ReplicaFollower), 41.3
 	behind.LagSeconds, behind.Message, behind.Version = &late, "etcd has not confirmed in time that this controller knows all that was committed", "v1.0.0-rc.12+build.20261125"
-	silent.LagSeconds, silent.Message = nil, "it does not answer the writer"
-	asked := replica("controller-d", api.ReplicaDoor)
+	silent.LagSeconds, silent.Message = nil, "it does not answer the leader"
+	asked := replica("controller-d", api.ReplicaFollower)
 	asked.LagSeconds = nil
-	w.Replicas = []api.Replica{replica("controller-a", api.ReplicaWriter), behind, silent, asked, replica("controller-e", api.ReplicaStandby)}
+	w.Replicas = []api.Replica{replica("controller-a", api.ReplicaLeader), behind, silent, asked, replica("controller-e", api.ReplicaStandby)}
 	return w
 }
 

@@ -62,10 +62,10 @@ func openPeers(ctx context.Context, group *errgroup.Group, c config.Config, othe
 	return p, nil
 }
 
-// door serves the API until ctx ends, by handing each request to the writer. It needs the
+// follower serves the API until ctx ends, by handing each request to the leader. It needs the
 // state for its own certificate, and to wake the polls that it holds.
-func (r *replica) door(ctx context.Context, l *listeners) (err error) {
-	d := &doorAuthority{c: r.c, log: r.log}
+func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
+	d := &followerAuthority{c: r.c, log: r.log}
 	hub := new(notify.Hub)
 	changed := func(t *store.Tx) {
 		d.changed(t) // first: a node's next certificate may be of another intermediate
@@ -105,7 +105,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	copies := &files.Service{Store: followed, Blobs: r.peers.blobs, Now: time.Now, Log: r.log}
 
 	newForwarder := func() *peer.Forwarder {
-		return peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Writer: r.members.writer, Client: r.peers.client, Log: r.log,
+		return peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Leader: r.members.leader, Client: r.peers.client, Log: r.log,
 			Polls: &peer.Polls{Hub: hub, Follows: follows, Held: r.metrics.PollHeld}})
 	}
 	r.states.answer(newForwarder()) // of the unix socket, which stays open
@@ -115,7 +115,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 		server.RegisterOnShutdown(forwarder.Drain)
 		r.states.serve()
 		limited := newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))
-		r.log.Info("serving: requests are handed to the writer", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
+		r.log.Info("serving: requests are handed to the leader", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
 			"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
 		group, serving := errgroup.WithContext(ctx)
 		serveBorrowed(group, serving, server, limited)
@@ -124,7 +124,7 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 
 	group, serving := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return r.reached(serving, l, &peer.Reach{Writer: r.members.writer, Vacant: func() bool { return follows() && !r.members.led() }, Client: r.peers.client, Patience: patience}, open)
+		return r.reached(serving, l, &peer.Reach{Leader: r.members.leader, Vacant: func() bool { return follows() && !r.members.led() }, Client: r.peers.client, Patience: patience}, open)
 	})
 	group.Go(func() error { authority.Run(serving); return nil })
 	group.Go(func() error { copies.RunCopies(serving); return nil })
@@ -139,11 +139,11 @@ func (r *replica) door(ctx context.Context, l *listeners) (err error) {
 	return group.Wait()
 }
 
-// patience is longer than it takes until another controller is the writer: the connections of all
+// patience is longer than it takes until another controller is the leader: the connections of all
 // agents are kept meanwhile.
 const patience = 15 * time.Second
 
-// reached serves while the writer is reached, and closes the HTTPS address while it is not. The
+// reached serves while the leader is reached, and closes the HTTPS address while it is not. The
 // unix socket stays: root has no other controller to ask.
 func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, serve func(context.Context) error) error {
 	for ctx.Err() == nil {
@@ -168,7 +168,7 @@ func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, 
 		if err := group.Wait(); err != nil || ctx.Err() != nil {
 			return err
 		}
-		because := "the writer does not answer this controller, so its clients are to ask another one"
+		because := "the leader does not answer this controller, so its clients are to ask another one"
 		r.states.stop(because)
 		r.log.Warn("not serving", "because", because, "listen", addressOf(l.HTTPS))
 		if err := l.withoutHTTPS(true); err != nil {
@@ -179,8 +179,8 @@ func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, 
 	return nil
 }
 
-// doorAuthority is the CA as the writer has left it.
-type doorAuthority struct {
+// followerAuthority is the CA as the leader has left it.
+type followerAuthority struct {
 	c   config.Config
 	log *slog.Logger
 
@@ -190,8 +190,8 @@ type doorAuthority struct {
 	said      string         // why it is not
 }
 
-// changed is called after each commit of the writer.
-func (d *doorAuthority) changed(tx *store.Tx) {
+// changed is called after each commit of the leader.
+func (d *followerAuthority) changed(tx *store.Tx) {
 	keys, err := tx.Authority().ChangedKeys()
 	if err == nil && len(keys) == 0 {
 		return
@@ -201,9 +201,9 @@ func (d *doorAuthority) changed(tx *store.Tx) {
 	d.load()
 }
 
-// follow waits for the authority, which is complete after the writer's first start, and for
+// follow waits for the authority, which is complete after the leader's first start, and for
 // etcd to confirm that what is held is up to date. It is nil if ctx ends.
-func (d *doorAuthority) follow(ctx context.Context, s *store.Store) (*pki.Authority, error) {
+func (d *followerAuthority) follow(ctx context.Context, s *store.Store) (*pki.Authority, error) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -220,7 +220,7 @@ func (d *doorAuthority) follow(ctx context.Context, s *store.Store) (*pki.Author
 	}
 }
 
-func (d *doorAuthority) with(s *store.Store) *pki.Authority {
+func (d *followerAuthority) with(s *store.Store) *pki.Authority {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.store = s
@@ -230,13 +230,13 @@ func (d *doorAuthority) with(s *store.Store) *pki.Authority {
 	return d.authority
 }
 
-// load takes the authority over. It is not complete before the writer's first start is.
-func (d *doorAuthority) load() {
+// load takes the authority over. It is not complete before the leader's first start is.
+func (d *followerAuthority) load() {
 	switch {
 	case d.store == nil: // follow comes
 	case d.authority != nil:
 		if err := d.authority.Reload(); err != nil {
-			d.log.Error("the certificates are not those of the writer", "error", err)
+			d.log.Error("the certificates are not those of the leader", "error", err)
 		}
 	default:
 		authority, err := pki.Load(pki.Options{Store: d.store, ReadOnly: true, Dir: filepath.Join(d.c.DataDirectory, "pki"), Names: core.CertificateNames(d.c.Names), Log: d.log})
