@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// reader may list volumes; keeper has the rights that docs/agent.md asks for.
+// reader may list volumes; keeper has the rights that docs/in-the-cluster.md asks for.
 const roles = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
