@@ -17,7 +17,7 @@ var (
 
 // If a page or a heading is renamed, its links are too.
 func TestLinksResolve(t *testing.T) {
-	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md", "../../SECURITY.md"}
+	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../CHANGELOG.md", "../../.github/SECURITY.md"}
 	for _, folder := range []string{"docs", "docs/dev"} {
 		found, err := filepath.Glob("../../" + folder + "/*.md")
 		if err != nil || len(found) == 0 {
