@@ -133,7 +133,7 @@ func (f *fleet) time(t *rapid.T) {
 	for range rapid.IntRange(1, 6).Draw(t, "times 25 s") {
 		f.Clock.Advance(25 * time.Second)
 		f.call()
-		f.must(f.LCM.Sweep(f.Context()))
+		f.must(f.Lifecycle.Sweep(f.Context()))
 	}
 }
 
@@ -154,7 +154,7 @@ func (f *fleet) restore() {
 	_, err := f.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: f.Clock.Now(), RestoredAt: f.Clock.Now()}, After: replaced})
 	f.must(err)
 	f.restart()
-	_, err = f.LCM.Instances.ConfirmInstance(f.Context(), instanceID)
+	_, err = f.Lifecycle.Instances.ConfirmInstance(f.Context(), instanceID)
 	f.must(err)
 	f.halted = f.rollout().State == api.RolloutPaused || f.rollout().State == api.RolloutStopped
 }
@@ -194,7 +194,7 @@ func (f *fleet) watched(do func()) {
 
 func (f *fleet) nodes() map[string]api.Node {
 	f.Helper()
-	list, err := f.LCM.Nodes.ListNodes(f.Context(), "", false)
+	list, err := f.Lifecycle.Nodes.ListNodes(f.Context(), "", false)
 	f.must(err)
 	nodes := map[string]api.Node{}
 	for _, n := range list {
@@ -209,7 +209,7 @@ func (f *fleet) machine(id string) *machine {
 
 func (f *fleet) target(id string) bool {
 	f.Helper()
-	list, err := f.LCM.Operations.ListOperations(f.Context(), instanceID)
+	list, err := f.Lifecycle.Operations.ListOperations(f.Context(), instanceID)
 	f.must(err)
 	return slices.ContainsFunc(list, func(o api.Operation) bool {
 		return o.State == api.Processing && slices.ContainsFunc(o.Targets, func(t api.OperationTarget) bool { return t.NodeID == id })

@@ -120,7 +120,7 @@ func TestANodeIsInFlightUntilItsNewAgentIsHealthy(t *testing.T) {
 		w.Clock.Advance(30 * time.Second)
 		w.call()
 	}
-	w.must(w.LCM.Sweep(t.Context()))
+	w.must(w.Lifecycle.Sweep(t.Context()))
 	stays("lost")
 	m.silent = false
 	w.poll(m)
@@ -218,7 +218,7 @@ func TestWhoWasToldSinceTheBackupHoldsAPlace(t *testing.T) {
 	_, err := w.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: w.Clock.Now(), RestoredAt: w.Clock.Now()}})
 	w.must(err)
 	w.restart()
-	_, err = w.LCM.Instances.ConfirmInstance(t.Context(), instanceID)
+	_, err = w.Lifecycle.Instances.ConfirmInstance(t.Context(), instanceID)
 	w.must(err)
 	w.upgrade("")
 	for _, other := range w.machines[1:] {
@@ -290,7 +290,7 @@ func TestWhoIsNotToldToUpgrade(t *testing.T) {
 				w.Clock.Advance(30 * time.Second)
 				w.call()
 			}
-			w.must(w.LCM.Sweep(w.Context()))
+			w.must(w.Lifecycle.Sweep(w.Context()))
 		}, api.AgentLost, func(w *world, m *machine) { m.silent = false; w.poll(m) }, false},
 		{"not heard of since the start", func(w *world, m *machine) {
 			w.restart()

@@ -77,7 +77,7 @@ func newWorld(t tester, upgrade config.AgentUpgrade, nodes int) *world {
 	w.put("http://a")
 	_, err := w.Files.Put(t.Context(), files.Request{InstanceID: instanceID, Path: script, Body: strings.NewReader("#!/bin/sh\n"), ContentLength: 10})
 	w.must(err)
-	w.must(w.LCM.Instances.FileStored(t.Context(), instanceID, script))
+	w.must(w.Lifecycle.Instances.FileStored(t.Context(), instanceID, script))
 	token, err := w.Enrollment.JoinToken(t.Context(), instanceID)
 	w.must(err)
 	address := netip.MustParseAddr("10.0.0.1")
@@ -103,7 +103,7 @@ func (w *world) restart() {
 	w.Helper()
 	w.Open()
 	w.Agents.Version = ours
-	w.must(w.LCM.Start(w.Context()))
+	w.must(w.Lifecycle.Start(w.Context()))
 }
 
 // replace has the controller start on another store.
@@ -136,7 +136,7 @@ func (w *world) put(proxy string) {
 		topology.Servers = append(topology.Servers, api.Server{ID: m.id, Name: fmt.Sprintf("worker%d", i),
 			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.10.0.%d", 10+i)}}}})
 	}
-	_, _, err = w.LCM.Instances.PutInstance(w.Context(), instanceID, api.InstanceSpec{AdditionalParams: params, Topology: topology})
+	_, _, err = w.Lifecycle.Instances.PutInstance(w.Context(), instanceID, api.InstanceSpec{AdditionalParams: params, Topology: topology})
 	w.must(err)
 }
 
@@ -144,7 +144,7 @@ func (w *world) put(proxy string) {
 func (w *world) operate(proxy string) bool {
 	w.Helper()
 	w.put(proxy)
-	_, err := w.LCM.Operations.PostOperation(w.Context(), instanceID, api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseEnd, Partial: true})
+	_, err := w.Lifecycle.Operations.PostOperation(w.Context(), instanceID, api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseEnd, Partial: true})
 	var p *api.Problem
 	if errors.As(err, &p) {
 		return false
@@ -159,8 +159,8 @@ func (w *world) poll(m *machine) {
 	if m.silent {
 		return
 	}
-	w.LCM.Nodes.Seen(m.id)
-	now, err := w.LCM.Nodes.Polled(w.Context(), m.id, m.agent)
+	w.Lifecycle.Nodes.Seen(m.id)
+	now, err := w.Lifecycle.Nodes.Polled(w.Context(), m.id, m.agent)
 	w.must(err)
 	if now.Wanted == nil || m.affected() || m.managed != api.ManagedByController {
 		return
@@ -196,7 +196,7 @@ func (w *world) report(m *machine) {
 	if m.silent {
 		return
 	}
-	doc, digest, err := w.LCM.Nodes.NodeConfig(w.Context(), m.id)
+	doc, digest, err := w.Lifecycle.Nodes.NodeConfig(w.Context(), m.id)
 	w.must(err)
 	upgrade := m.upgrade
 	upgrade.ManagedBy = m.managed
@@ -209,7 +209,7 @@ func (w *world) report(m *machine) {
 	for _, each := range append([]string{api.ConditionReady}, doc.ConditionTypes()...) {
 		s.Conditions = append(s.Conditions, api.Condition{Type: each, Status: status, Reason: reason, ObservedGeneration: doc.Generation, LastTransitionTime: w.Clock.Now()})
 	}
-	w.must(w.LCM.Nodes.ReportStatus(w.Context(), m.id, s))
+	w.must(w.Lifecycle.Nodes.ReportStatus(w.Context(), m.id, s))
 }
 
 // call has every machine poll and report.

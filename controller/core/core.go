@@ -66,7 +66,7 @@ type Core struct {
 	Tokens     *access.Service
 	Enrollment *enrollment.Service
 	Permits    *permit.Service
-	LCM        *lifecycle.Manager
+	Lifecycle  *lifecycle.Manager
 	Agents     *agentupgrade.Service
 	Hub        *notify.Hub
 	Backups    *backup.Service
@@ -176,14 +176,14 @@ func (c *Core) tie(o Options) error {
 	c.Tokens = &access.Service{Store: c.Store, Hub: c.Hub, Now: o.Now, Log: o.Log}
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
 	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
-	c.LCM = lifecycle.New(lifecycle.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
-		Source: o.Source, Now: o.Now, Log: o.Log, OwnNames: ownNames(o.Config), Cadence: time.Duration(o.Config.PollSeconds) * time.Second,
+	c.Lifecycle = lifecycle.New(lifecycle.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
+		Source: o.Source, Now: o.Now, Log: o.Log, OwnNames: ownNames(o.Config), PollInterval: time.Duration(o.Config.PollSeconds) * time.Second,
 		FailureGrace: time.Duration(o.Config.FailureGraceSeconds) * time.Second})
-	c.Enrollment.Changed = c.LCM.Nodes.NodeChanged
-	c.Agents = &agentupgrade.Service{Store: c.Store, Hub: c.Hub, Presence: c.LCM.Nodes.Presence, Carried: &agentupgrade.Directory{Path: o.Config.AgentDirectory},
+	c.Enrollment.Changed = c.Lifecycle.Nodes.NodeChanged
+	c.Agents = &agentupgrade.Service{Store: c.Store, Hub: c.Hub, Presence: c.Lifecycle.Nodes.Presence, Carried: &agentupgrade.Directory{Path: o.Config.AgentDirectory},
 		Config: o.Config.AgentUpgrade, Version: version.Version, Now: o.Now, Log: o.Log}
-	c.LCM.Nodes.Wanted = c.Agents.Wanted
-	c.UI = ui.New(ui.Options{Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Events: c.Events,
+	c.Lifecycle.Nodes.Wanted = c.Agents.Wanted
+	c.UI = ui.New(ui.Options{Instances: c.Lifecycle.Instances, Operations: c.Lifecycle.Operations, Nodes: c.Lifecycle.Nodes, Agents: c.Agents, Volumes: c.Permits, Events: c.Events,
 		Replicas: replicasOf(o), Tokens: c.Tokens, Changes: c.Hub, MAC: c.Store.MAC, Version: version.Version, Now: o.Now, Log: o.Log})
 	return nil
 }
@@ -206,7 +206,7 @@ func replicasOf(o Options) httpapi.Replicas {
 func (c *Core) API() httpapi.Options {
 	o := c.o
 	return httpapi.Options{
-		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Enrollment: c.Enrollment,
+		Instances: c.Lifecycle.Instances, Operations: c.Lifecycle.Operations, Nodes: c.Lifecycle.Nodes, Agents: c.Agents, Volumes: c.Permits, Enrollment: c.Enrollment,
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Replicas: replicasOf(o), Events: c.Events, UI: c.UI, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
 		ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
@@ -230,7 +230,7 @@ func keptApart(c config.Config, shared bool) []archive.Excluded {
 // planAgain follows an operator's word on a volume, or the end of that, which can
 // change the documents of the instance's nodes.
 func (c *Core) planAgain(instanceID string) {
-	if err := c.LCM.Reconciler.Reconcile(context.Background(), instanceID); err != nil {
+	if err := c.Lifecycle.Reconciler.Reconcile(context.Background(), instanceID); err != nil {
 		c.o.Log.Error("an instance cannot be planned again after a change of a volume", "instance", instanceID, "error", err)
 	}
 }

@@ -27,7 +27,7 @@ func NodeState(s api.NodeState) string {
 	return map[api.NodeState]string{
 		api.NodeExpected: "in the topology; its agent has not enrolled: " + api.Reasons[api.ReasonNotEnrolled].Action,
 		api.NodeEnrolled: "it has a live identity",
-		api.NodeLost:     "it has not called for three cadences and keeps its last configuration: check the VM and the network",
+		api.NodeLost:     "it has not called for three poll intervals and keeps its last configuration: check the VM and the network",
 		api.NodeRevoked:  revoked,
 	}[s]
 }

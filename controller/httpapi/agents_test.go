@@ -47,7 +47,7 @@ func TestAPollSaysWhatTheAgentUnderstands(t *testing.T) {
 	}
 	held := w.hold(node, "/v1/node/config", "If-None-Match: "+a.header.Get("ETag"), "Nodehitch-Agent: "+wire.ThisAgent("v0.2").Header())
 	eventually(t, "the agent of the held poll is noted", func() bool {
-		said := w.LCM.Nodes.Presence.Said(serverID)
+		said := w.Lifecycle.Nodes.Presence.Said(serverID)
 		return said != nil && said.Version == "v0.2"
 	})
 	// A poll of before the agent was replaced does not take that back.

@@ -24,7 +24,7 @@ func waitOf(text *string) (time.Duration, error) {
 	return d, nil
 }
 
-// holdOf is how long to hold a poll: for the cadence, give or take a tenth, or for
+// holdOf is how long to hold a poll: for the poll interval, give or take a tenth, or for
 // the time that the agent asks for, if that is less.
 func (s *Handler) holdOf(asked *string) (time.Duration, error) {
 	hold := jittered(time.Duration(s.PollSeconds) * time.Second)

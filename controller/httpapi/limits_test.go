@@ -149,7 +149,7 @@ func (s slowly) Resolve(ctx context.Context, r stack.Request) (*wire.Topology, e
 // A request that a cloud is asked for may take longer than others.
 func TestARequestWaitsForTheCloud(t *testing.T) {
 	w := newWorld(t, hasty)
-	w.LCM.Instances.Observer.Source = slowly(time.Second)
+	w.Lifecycle.Instances.Observer.Source = slowly(time.Second)
 	if a := w.call(w.client, http.MethodPut, "/v1/vnf_instances/"+instanceID, spec, "Authorization: Bearer "+w.operator); a.status != http.StatusCreated {
 		t.Errorf("PUT is answered %d: %s", a.status, a.body)
 	}

@@ -56,7 +56,7 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	}
 	held := w.hold(w.client, location+"?wait=30s", "Authorization: Bearer "+w.viewer)
 	w.ahead.Store(int64(31 * time.Minute))
-	w.must(w.LCM.Sweep(context.Background()))
+	w.must(w.Lifecycle.Sweep(context.Background()))
 	w.ok(soon(t, held), http.StatusOK, &operation)
 	if operation.State != wire.Failed {
 		t.Errorf("%+v", operation)

@@ -86,7 +86,7 @@ func TestAPollIsAnsweredWhenTheConfigurationChanges(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a.header.Get("Nodehitch-Poll-Seconds") != "30" || a.header.Get("Nodehitch-Converge-Seconds") != "300" || a.header.Get("Nodehitch-Spread-Seconds") != "7" {
-		t.Errorf("cadence: %v", a.header)
+		t.Errorf("poll interval: %v", a.header)
 	}
 	if a := w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+known); a.status != http.StatusOK {
 		t.Errorf("an old ETag: %d", a.status)

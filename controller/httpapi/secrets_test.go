@@ -188,7 +188,7 @@ func TestPlaceholdersKeepSecretsWhereTheyWere(t *testing.T) {
 // inForce is the parameters that are in force, with their secrets.
 func (w *world) inForce() (text string) {
 	w.t.Helper()
-	w.must(w.LCM.Instances.Runner.View(instanceID, func(t *tx.Tx) error {
+	w.must(w.Lifecycle.Instances.Runner.View(instanceID, func(t *tx.Tx) error {
 		d, err := desired.InForce(t)
 		if err == nil {
 			text = string(d.Raw)

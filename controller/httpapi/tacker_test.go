@@ -53,7 +53,7 @@ func TestTheCallsOfTackersHooks(t *testing.T) {
 	wants("START again", post("INSTANTIATE", "START"), 3, wire.Completed, true)
 	wants("END after it was cancelled", post("INSTANTIATE", "END"), 4, wire.Processing, false)
 	w.ahead.Store(int64(61 * time.Second))
-	w.must(w.LCM.Sweep(context.Background()))
+	w.must(w.Lifecycle.Sweep(context.Background()))
 	var failed wire.Operation
 	if w.ok(w.as(w.tacker, "GET", path(4), ""), http.StatusOK, &failed); failed.State != wire.Failed {
 		t.Fatalf("END after its deadline: %+v", failed)

@@ -141,13 +141,13 @@ func (h *history) discoverAny(t *rapid.T) {
 }
 
 func (h *history) discover(t *rapid.T, id string) {
-	h.Must(h.LCM.Sweep(h.Ctx))
+	h.Must(h.Lifecycle.Sweep(h.Ctx))
 	if h.members { // a master that is added changes the documents of the others
 		h.after(t)
 	}
 	before, documents, version := h.Instance(), h.documents(), h.desiredNow()
 	asked := h.heat.asked
-	err := h.LCM.Discovery.Discover(h.Ctx, lifecycletest.InstanceID, id)
+	err := h.Lifecycle.Discovery.Discover(h.Ctx, lifecycletest.InstanceID, id)
 	h.unless(err)
 	if n := h.heat.asked - asked; n > 1 || n == 1 && h.Clock.Now().Sub(h.observed) < 10*time.Second {
 		t.Fatalf("%d observations, and one was %v ago", n, h.Clock.Now().Sub(h.observed))
@@ -190,7 +190,7 @@ func (h *history) discover(t *rapid.T, id string) {
 func (h *history) documents() map[string]api.NodeConfig {
 	all := map[string]api.NodeConfig{}
 	for _, id := range h.Instance().Nodes {
-		config, _, err := h.LCM.Nodes.NodeConfig(h.Ctx, id)
+		config, _, err := h.Lifecycle.Nodes.NodeConfig(h.Ctx, id)
 		h.Must(err)
 		all[id] = config
 	}

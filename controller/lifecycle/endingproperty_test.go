@@ -71,7 +71,7 @@ func (h *history) tryPut(s api.InstanceSpec) error {
 	if h.members {
 		s = lifecycletest.AsMembers(s)
 	}
-	i, _, err := h.LCM.Instances.PutInstance(h.Ctx, lifecycletest.InstanceID, s)
+	i, _, err := h.Lifecycle.Instances.PutInstance(h.Ctx, lifecycletest.InstanceID, s)
 	if err == nil {
 		h.parameters, h.terminated = string(i.AdditionalParams), false
 	}

@@ -326,11 +326,11 @@ func (r *recording) parts() map[string]string {
 		r.collect(all, tx)
 		return nil
 	}))
-	shown, err := r.LCM.Nodes.ListNodes(r.Ctx, lifecycletest.InstanceID, true)
+	shown, err := r.Lifecycle.Nodes.ListNodes(r.Ctx, lifecycletest.InstanceID, true)
 	r.Must(err)
 	for _, n := range shown {
 		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeenAt}
-		config, digest, err := r.LCM.Nodes.NodeConfig(r.Ctx, n.ID)
+		config, digest, err := r.Lifecycle.Nodes.NodeConfig(r.Ctx, n.ID)
 		r.Must(err)
 		all["document "+n.ID+" "+digest] = config
 	}

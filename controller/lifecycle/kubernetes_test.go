@@ -131,8 +131,8 @@ func (h *history) poll(t *rapid.T, id string) bool {
 	if n.Unconfirmed || n.State != api.NodeEnrolled && n.State != api.NodeLost {
 		return false
 	}
-	h.LCM.Nodes.Seen(id)
-	config, digest, err := h.LCM.Nodes.NodeConfig(h.Ctx, id)
+	h.Lifecycle.Nodes.Seen(id)
+	config, digest, err := h.Lifecycle.Nodes.NodeConfig(h.Ctx, id)
 	h.Must(err)
 	m := h.machines[id]
 	if m == nil {
@@ -232,14 +232,14 @@ func (h *history) claimAny(t *rapid.T) {
 // tick is a while in which some are heard of and others fall silent.
 func (h *history) tick(t *rapid.T) {
 	nodes := h.nodes()
-	for range rapid.IntRange(1, 4).Draw(t, "cadences") {
+	for range rapid.IntRange(1, 4).Draw(t, "poll intervals") {
 		h.Clock.Advance(30 * time.Second)
 		for _, n := range nodes {
 			if n.State != api.NodeExpected && n.State != api.NodeRevoked && rapid.Bool().Draw(t, "heard of") {
-				h.LCM.Nodes.Seen(n.ID)
+				h.Lifecycle.Nodes.Seen(n.ID)
 			}
 		}
-		h.Must(h.LCM.Sweep(h.Ctx))
+		h.Must(h.Lifecycle.Sweep(h.Ctx))
 	}
 }
 
@@ -271,7 +271,7 @@ func (h *history) held() held {
 // registers is what the documents register.
 func (h *history) registers() map[string]string {
 	for _, n := range h.nodes() {
-		config, _, err := h.LCM.Nodes.NodeConfig(h.Ctx, n.ID)
+		config, _, err := h.Lifecycle.Nodes.NodeConfig(h.Ctx, n.ID)
 		h.Must(err)
 		if s := config.PersistentVolumes; s != nil && s.State == api.PersistentVolumesPresent {
 			return objects(s)

@@ -44,8 +44,8 @@ type Options struct {
 	Log    *slog.Logger
 	// OwnNames are the names of the controller.
 	OwnNames []string
-	// Cadence is how often a node is heard of at least: the controller's long poll.
-	Cadence time.Duration
+	// PollInterval is how often a node is heard of at least: the controller's long poll.
+	PollInterval time.Duration
 	// FailureGrace is for how long nothing changes before an END fails whose targets no
 	// waiting makes ready.
 	FailureGrace time.Duration
@@ -65,7 +65,7 @@ type Manager struct {
 // New puts the parts together. Nothing runs yet.
 func New(o Options) *Manager {
 	runner := &tx.Runner{Store: o.Store, Hub: o.Hub, Now: o.Now, Keep: tx.Kept}
-	seen := &presence.Presence{Now: o.Now, Cadence: o.Cadence}
+	seen := &presence.Presence{Now: o.Now, PollInterval: o.PollInterval}
 	observer := &stack.Observer{Source: o.Source, Hub: o.Hub, Now: o.Now}
 	validator := &packagefile.Validator{Blobs: o.Blobs, Now: o.Now}
 	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrollment, Permits: o.Permits, Log: o.Log,

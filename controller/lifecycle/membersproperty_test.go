@@ -84,9 +84,9 @@ func (h *history) mastersCome(t *rapid.T) {
 			h.joinsNothing(t, s.ID)
 			h.after(t)
 		}
-		for range rapid.SampledFrom([]int{0, 4}).Draw(t, "cadences of silence") {
-			h.Clock.Advance(lifecycletest.Cadence)
-			h.Must(h.LCM.Sweep(h.Ctx))
+		for range rapid.SampledFrom([]int{0, 4}).Draw(t, "poll intervals of silence") {
+			h.Clock.Advance(lifecycletest.PollInterval)
+			h.Must(h.Lifecycle.Sweep(h.Ctx))
 		}
 		h.after(t)
 	}

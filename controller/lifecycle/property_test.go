@@ -91,7 +91,7 @@ func newHistory(t *rapid.T, dir string, members bool, shared ...func() *store.Sh
 		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{},
 		inCluster: map[string]bool{}, stuck: map[string]bool{}, makers: makers{}}
 	h.eventBegan = h.Clock.Now()
-	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
+	h.Source, h.Lifecycle.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := lifecycletest.WithVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = lifecycletest.StackOne
@@ -248,7 +248,7 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	if r.IdempotencyKey != "" {
 		h.sent = append(h.sent, r)
 	}
-	op, err := h.LCM.Operations.PostOperation(h.Ctx, lifecycletest.InstanceID, r)
+	op, err := h.Lifecycle.Operations.PostOperation(h.Ctx, lifecycletest.InstanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || passes(refused)) {
 		return
@@ -326,7 +326,7 @@ func (h *history) join(id string) {
 
 // nodes is those that have a document.
 func (h *history) nodes() []api.Node {
-	list, err := h.LCM.Nodes.ListNodes(h.Ctx, lifecycletest.InstanceID, true)
+	list, err := h.Lifecycle.Nodes.ListNodes(h.Ctx, lifecycletest.InstanceID, true)
 	h.Must(err)
 	return list
 }
@@ -447,7 +447,7 @@ func (h *history) tell(id string, s api.NodeStatus) {
 func (h *history) wait(t *rapid.T) {
 	h.Clock.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "minutes")) * time.Minute)
 	open, from, before := h.open(), h.takenBack(), h.content()
-	h.Must(h.LCM.Sweep(h.Ctx))
+	h.Must(h.Lifecycle.Sweep(h.Ctx))
 	h.checkDeadlines(t)
 	if op, ok := h.operations[api.OperationID(lifecycletest.InstanceID, open)]; ok && op.Phase == api.PhaseStart && h.Operation(op.ID).State == api.Failed {
 		before = from
@@ -466,7 +466,7 @@ func (h *history) restore(t *rapid.T) {
 	h.Restore()
 	h.observed = time.Time{}
 	if rapid.Bool().Draw(t, "confirmed") {
-		_, err := h.LCM.Instances.ConfirmInstance(h.Ctx, lifecycletest.InstanceID)
+		_, err := h.Lifecycle.Instances.ConfirmInstance(h.Ctx, lifecycletest.InstanceID)
 		h.Must(err)
 	}
 }
@@ -565,7 +565,7 @@ func (h *history) check(t *rapid.T) {
 	if len(broken) > 0 {
 		t.Fatalf("the records contradict each other: %q", broken)
 	}
-	if h.Writes(func() { h.Must(h.LCM.Reconciler.Reconcile(h.Ctx, lifecycletest.InstanceID)) }) {
+	if h.Writes(func() { h.Must(h.Lifecycle.Reconciler.Reconcile(h.Ctx, lifecycletest.InstanceID)) }) {
 		t.Fatalf("the records were not in line with the desired state in force")
 	}
 }
@@ -670,7 +670,7 @@ func (h *history) isProven(id string) bool {
 func (h *history) checkNodes(t *rapid.T) {
 	expected := h.Instance().Nodes
 	for _, n := range h.nodes() {
-		config, digest, err := h.LCM.Nodes.NodeConfig(h.Ctx, n.ID)
+		config, digest, err := h.Lifecycle.Nodes.NodeConfig(h.Ctx, n.ID)
 		h.Must(err)
 		if digest != config.Digest() || digest != n.Digest || config.Generation != n.Generation {
 			t.Fatalf("node %+v has the document %+v", n, config)

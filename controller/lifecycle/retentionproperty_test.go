@@ -34,7 +34,7 @@ func (h *history) checkForgotten(t *rapid.T, op api.Operation) {
 	case key != "" && h.Clock.Now().Before(op.FinishedAt.Add(h.Retention.Key)):
 		t.Fatalf("operation %s is lost at %v, and its key is good for %v: %+v", op.ID, h.Clock.Now(), h.Retention.Key, op)
 	}
-	_, err := h.LCM.Operations.GetOperation(h.Ctx, lifecycletest.InstanceID, op.Sequence)
+	_, err := h.Lifecycle.Operations.GetOperation(h.Ctx, lifecycletest.InstanceID, op.Sequence)
 	h.WantRefused(err, api.ProblemNotFound, "operation "+op.ID, "no longer on record")
 	delete(h.operations, op.ID)
 	h.forgotten[op.ID] = op

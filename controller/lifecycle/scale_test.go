@@ -40,11 +40,11 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for i := range 20 {
 				s.Facts.KernelVersion = fmt.Sprint(i % 3)
-				w.LCM.Nodes.Seen(id)
-				if err := w.LCM.Nodes.ReportStatus(w.Ctx, id, s); err != nil {
+				w.Lifecycle.Nodes.Seen(id)
+				if err := w.Lifecycle.Nodes.ReportStatus(w.Ctx, id, s); err != nil {
 					w.Errorf("report of %s: %v", id, err)
 				}
-				if _, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, id); err != nil {
+				if _, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, id); err != nil {
 					w.Errorf("poll of %s: %v", id, err)
 				}
 			}
@@ -53,20 +53,20 @@ func TestManyAtOnce(t *testing.T) {
 	all.Go(func() {
 		for range 20 {
 			w.Clock.Advance(time.Second)
-			if err := w.LCM.Sweep(w.Ctx); err != nil {
+			if err := w.Lifecycle.Sweep(w.Ctx); err != nil {
 				w.Errorf("sweep: %v", err)
 			}
-			if _, err := w.LCM.Nodes.ListNodes(w.Ctx, "", true); err != nil {
+			if _, err := w.Lifecycle.Nodes.ListNodes(w.Ctx, "", true); err != nil {
 				w.Errorf("list: %v", err)
 			}
 		}
 	})
 	all.Go(func() {
 		for range 10 {
-			if _, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, lifecycletest.FullTopology())); err != nil {
+			if _, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, lifecycletest.FullTopology())); err != nil {
 				w.WantRefused(err, api.ProblemOperationInProgress)
 			}
-			if _, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart)); err != nil {
+			if _, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart)); err != nil {
 				w.WantRefused(err, api.ProblemOperationInProgress)
 			}
 		}

@@ -18,13 +18,13 @@ func TestRunFailsWhatIsDueAndStops(t *testing.T) {
 		w := lifecycletest.New(t)
 		w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
 		w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
-		w.LCM.Operations.Runner.Now = time.Now
+		w.Lifecycle.Operations.Runner.Now = time.Now
 		r := lifecycletest.Request(api.Instantiate, api.PhaseEnd)
 		r.DeadlineSeconds = 60
 		op := w.Post(r)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan error)
-		go func() { stopped <- w.LCM.Run(ctx) }()
+		go func() { stopped <- w.Lifecycle.Run(ctx) }()
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
 		if got := w.Operation(op.ID).State; got != api.Processing {

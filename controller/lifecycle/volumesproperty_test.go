@@ -98,7 +98,7 @@ func (h *history) uploadAny(t *rapid.T) {
 
 // serves names what the document of a storage server asks it to serve.
 func (h *history) serves(id string) string {
-	config, _, err := h.LCM.Nodes.NodeConfig(h.Ctx, id)
+	config, _, err := h.Lifecycle.Nodes.NodeConfig(h.Ctx, id)
 	h.Must(err)
 	text, err := json.Marshal(config.Storage)
 	h.Must(err)
@@ -126,7 +126,7 @@ func (h *history) checkVolumes(t *rapid.T) {
 	expected := h.Instance().Nodes
 	masters := 0
 	for _, n := range h.nodes() {
-		config, _, err := h.LCM.Nodes.NodeConfig(h.Ctx, n.ID)
+		config, _, err := h.Lifecycle.Nodes.NodeConfig(h.Ctx, n.ID)
 		h.Must(err)
 		if config.PersistentVolumes != nil && speaker != nil {
 			t.Fatalf("the documents of %s and %s both have PersistentVolumes", speaker.ID, n.ID)

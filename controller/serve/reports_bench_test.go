@@ -126,7 +126,7 @@ func (r *reports) enroll(s *services, url string, nodes int) {
 		topology.Servers = append(topology.Servers, wire.Server{ID: benchServer(n), Name: fmt.Sprint("worker", n),
 			ConnectionPoints: []wire.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.0.%d.%d", n>>8, n&255)}}}})
 	}
-	_, _, err := s.LCM.Instances.PutInstance(r.b.Context(), instance, wire.InstanceSpec{Topology: topology, AdditionalParams: json.RawMessage(`{
+	_, _, err := s.Lifecycle.Instances.PutInstance(r.b.Context(), instance, wire.InstanceSpec{Topology: topology, AdditionalParams: json.RawMessage(`{
 		"k8s_cluster_installation_param": {"script_path": "Scripts/install.sh",
 			"master_node": {"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
 			"worker_node": {"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"}}}`)})

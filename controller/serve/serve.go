@@ -127,7 +127,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	if l.Metrics != nil {
 		group.Go(func() error { return listenedOn(metrics.Serve(newMetricsLimiter(log).Listener(l.Metrics, nil))) })
 	}
-	group.Go(func() error { return s.LCM.Run(working) })
+	group.Go(func() error { return s.Lifecycle.Run(working) })
 	group.Go(func() error { s.Agents.Run(working); return nil })
 	group.Go(func() error { s.Authority.Run(working); return nil })
 	group.Go(func() error { s.Files.Run(working); return nil })
@@ -202,7 +202,7 @@ func (s *services) logStart(c config.Config, l listeners, log *slog.Logger) {
 // warnOfRestore reminds of what a restore has left to an operator.
 func (s *services) warnOfRestore(log *slog.Logger) {
 	waiting := 0
-	instances, err := s.LCM.Instances.ListInstances(context.Background())
+	instances, err := s.Lifecycle.Instances.ListInstances(context.Background())
 	for _, i := range instances {
 		if i.Unconfirmed {
 			waiting++

@@ -64,7 +64,7 @@ func open(c config.Config, as *leadership, metrics *telemetry.Metrics, now func(
 	}
 	s.Enrollment.Attestor = s.attestor(c, now, log)
 	if s.clouds != nil {
-		s.Enrollment.Discover = s.LCM.Discovery.Discover
+		s.Enrollment.Discover = s.Lifecycle.Discovery.Discover
 	}
 	s.metrics.BeginEnrollments(slices.Concat(enrollment.Results, attestation.Refusals)...)
 	s.metrics.CollectState(s.stateMetrics, now, log)

@@ -22,7 +22,7 @@ const (
 // there now.
 type spread struct {
 	store *store.Store
-	// longest is the cadence in seconds: every agent calls at least that often.
+	// longest is the poll interval in seconds: every agent calls at least that often.
 	longest int
 	now     func() time.Time
 	log     *slog.Logger

@@ -33,7 +33,7 @@ func (s *services) countNodes(tx *store.Tx, c *telemetry.State) error {
 		return err
 	}
 	err = tx.Nodes().Each(func(n store.Node) {
-		state := s.LCM.Nodes.State(n)
+		state := s.Lifecycle.Nodes.State(n)
 		c.Nodes[state]++
 		agents.Add(n)
 		if n.Expected {

@@ -44,7 +44,7 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	spec, _ := os.ReadFile("../../shared/params/testdata/persistent-volumes.json")
 	var body struct{ AdditionalParams json.RawMessage }
 	l.must(json.Unmarshal(spec, &body))
-	_, created, err := l.LCM.Instances.PutInstance(t.Context(), stableInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
+	_, created, err := l.Lifecycle.Instances.PutInstance(t.Context(), stableInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
 	if err != nil || !created {
 		t.Fatalf("instantiate_start: %v, created %v", err, created)
 	}

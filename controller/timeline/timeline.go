@@ -10,16 +10,16 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Waterfall is the steps of an operation's targets, the slowest target first. A target without a
+// Timeline is the steps of an operation's targets, the slowest target first. A target without a
 // step is not in it.
-type Waterfall struct {
+type Timeline struct {
 	// Start is when the operation began, End the end of the last step that is over.
 	Start, End time.Time
-	Falls      []Fall
+	Tracks     []Track
 }
 
-// Fall is what one target went through.
-type Fall struct {
+// Track is what one target went through.
+type Track struct {
 	NodeID, Name string
 	// Over are the steps that are over, in the order of their ends; Open are the others.
 	Over, Open []Step
@@ -43,38 +43,38 @@ const (
 	StepDocument = "Document"
 )
 
-// Of is the waterfall of an operation by events, which come in their order and may be of any
+// Of is the timeline of an operation by events, which come in their order and may be of any
 // node. What happened before the operation began, or after its end, is not in it.
-func Of(o api.Operation, events []api.Event) Waterfall {
-	w := Waterfall{Start: o.StartedAt, End: o.StartedAt}
-	falls := make(map[string]*Fall, len(o.Targets))
+func Of(o api.Operation, events []api.Event) Timeline {
+	w := Timeline{Start: o.StartedAt, End: o.StartedAt}
+	tracks := make(map[string]*Track, len(o.Targets))
 	for _, target := range o.Targets {
-		falls[target.NodeID] = &Fall{NodeID: target.NodeID, Name: target.Name}
+		tracks[target.NodeID] = &Track{NodeID: target.NodeID, Name: target.Name}
 	}
 	for _, e := range events {
 		within := !e.At.Before(o.StartedAt) && (o.FinishedAt == nil || e.At.Before(o.FinishedAt.Add(time.Second)))
-		if f := falls[e.NodeID]; f != nil && within {
+		if f := tracks[e.NodeID]; f != nil && within {
 			f.note(e, o.StartedAt)
 		}
 	}
 	for _, target := range o.Targets {
-		f := falls[target.NodeID]
+		f := tracks[target.NodeID]
 		if f == nil || len(f.Over)+len(f.Open) == 0 {
 			continue
 		}
-		delete(falls, target.NodeID)
+		delete(tracks, target.NodeID)
 		f.begin(o.StartedAt)
 		if last := f.last(); last.After(w.End) {
 			w.End = last
 		}
-		w.Falls = append(w.Falls, *f)
+		w.Tracks = append(w.Tracks, *f)
 	}
-	slices.SortStableFunc(w.Falls, slower)
+	slices.SortStableFunc(w.Tracks, slower)
 	return w
 }
 
 // note takes in an event of the node, in an operation that began at start.
-func (f *Fall) note(e api.Event, start time.Time) {
+func (f *Track) note(e api.Event, start time.Time) {
 	switch e.Type {
 	case api.HappenedEnrolled:
 		f.drop(StepBooted)
@@ -99,7 +99,7 @@ func (f *Fall) note(e api.Event, start time.Time) {
 }
 
 // land replaces what is known of a step.
-func (f *Fall) land(s Step) {
+func (f *Track) land(s Step) {
 	f.drop(s.Name)
 	if s.End.IsZero() {
 		f.Open = append(f.Open, s)
@@ -108,13 +108,13 @@ func (f *Fall) land(s Step) {
 	}
 }
 
-func (f *Fall) drop(name string) {
+func (f *Track) drop(name string) {
 	is := func(s Step) bool { return s.Name == name }
 	f.Over, f.Open = slices.DeleteFunc(f.Over, is), slices.DeleteFunc(f.Open, is)
 }
 
 // begin says when each step began. A step took no time if the controller's clock went back.
-func (f *Fall) begin(start time.Time) {
+func (f *Track) begin(start time.Time) {
 	for i, s := range f.Over {
 		f.Over[i].Begin = earlier(start, s.End)
 		start = s.End
@@ -132,7 +132,7 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // last is the end of the last step that is over.
-func (f *Fall) last() (at time.Time) {
+func (f *Track) last() (at time.Time) {
 	if n := len(f.Over); n > 0 {
 		at = f.Over[n-1].End
 	}
@@ -140,7 +140,7 @@ func (f *Fall) last() (at time.Time) {
 }
 
 // slower orders those first that have an open step, then those that ended last.
-func slower(a, b Fall) int {
+func slower(a, b Track) int {
 	if x, y := len(a.Open) > 0, len(b.Open) > 0; x != y {
 		if x {
 			return -1

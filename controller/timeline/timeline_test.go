@@ -57,7 +57,7 @@ func TestStepsFollowOneAnother(t *testing.T) {
 		o, events := drawnOperation(t), drawnEvents(t)
 		w := timeline.Of(o, events)
 		last, ids := start, map[string]bool{}
-		for _, f := range w.Falls {
+		for _, f := range w.Tracks {
 			if ids[f.NodeID] {
 				t.Fatalf("%s is there twice", f.NodeID)
 			}
@@ -98,15 +98,15 @@ func TestOnlyItsOwnEventsMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, events := drawnOperation(t), drawnEvents(t)
 		whole := timeline.Of(o, events)
-		for _, f := range whole.Falls {
+		for _, f := range whole.Tracks {
 			own := slices.DeleteFunc(slices.Clone(events), func(e api.Event) bool {
 				return e.NodeID != f.NodeID || e.At.Before(start) || o.FinishedAt != nil && e.At.Sub(*o.FinishedAt) >= time.Second
 			})
 			alone := timeline.Of(o, own)
-			if len(alone.Falls) != 1 {
-				t.Fatalf("%d falls of %s", len(alone.Falls), f.NodeID)
+			if len(alone.Tracks) != 1 {
+				t.Fatalf("%d tracks of %s", len(alone.Tracks), f.NodeID)
 			}
-			if diff := cmp.Diff(f, alone.Falls[0]); diff != "" {
+			if diff := cmp.Diff(f, alone.Tracks[0]); diff != "" {
 				t.Fatal(diff)
 			}
 		}
@@ -117,8 +117,8 @@ func TestOnlyItsOwnEventsMatter(t *testing.T) {
 func TestTheSlowestIsFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := timeline.Of(drawnOperation(t), drawnEvents(t))
-		for i := 1; i < len(w.Falls); i++ {
-			a, b := w.Falls[i-1], w.Falls[i]
+		for i := 1; i < len(w.Tracks); i++ {
+			a, b := w.Tracks[i-1], w.Tracks[i]
 			if len(a.Open) == 0 && len(b.Open) > 0 {
 				t.Fatalf("%s waits, and stands behind %s", b.NodeID, a.NodeID)
 			}
@@ -129,7 +129,7 @@ func TestTheSlowestIsFirst(t *testing.T) {
 	})
 }
 
-func ended(f timeline.Fall) time.Time {
+func ended(f timeline.Track) time.Time {
 	if len(f.Over) == 0 {
 		return time.Time{}
 	}
@@ -143,7 +143,7 @@ func TestTheBootIsAStep(t *testing.T) {
 	steps := func(booted *time.Time, before ...api.Event) (names []string) {
 		w := timeline.Of(api.Operation{StartedAt: start, Targets: []api.OperationTarget{{NodeID: "n"}}},
 			append(before, api.Event{NodeID: "n", Type: api.HappenedEnrolled, At: at(30), BootedAt: booted}))
-		for _, s := range w.Falls[0].Over {
+		for _, s := range w.Tracks[0].Over {
 			names = append(names, fmt.Sprint(s.Name, " ", s.Begin.Sub(start).Seconds(), "-", s.End.Sub(start).Seconds()))
 		}
 		return names
@@ -170,7 +170,7 @@ func TestAClockThatGoesBack(t *testing.T) {
 	w := timeline.Of(api.Operation{StartedAt: start, Targets: []api.OperationTarget{{NodeID: "n"}}}, []api.Event{
 		{NodeID: "n", Type: api.HappenedEnrolled, At: at(30)}, {NodeID: "n", Type: api.HappenedDocumentObserved, At: at(10)}, {NodeID: "n", Type: api.HappenedConditionChanged, Condition: "Ready", From: "False", To: "True", At: at(12)}})
 	want := []timeline.Step{{Name: "Enrolled", Begin: start, End: at(30)}, {Name: timeline.StepDocument, Begin: at(10), End: at(10)}, {Name: "Ready", Begin: at(10), End: at(12)}}
-	if diff := cmp.Diff(want, w.Falls[0].Over); diff != "" {
+	if diff := cmp.Diff(want, w.Tracks[0].Over); diff != "" {
 		t.Error(diff)
 	}
 }

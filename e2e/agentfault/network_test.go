@@ -17,7 +17,7 @@ import (
 func TestNetworkIsCut(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "network drops all packets",
-		"packets are dropped while a poll is held: the agent notices within the cadence plus 30 s, retries rarely, and has the new document when the network is back")
+		"packets are dropped while a poll is held: the agent notices within the poll interval plus 30 s, retries rarely, and has the new document when the network is back")
 	c := newCable(t)
 	w := c.workers("5")
 	a := c.join(w)
@@ -79,7 +79,7 @@ func TestOneWayLoss(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := results.Begin(t, suite, "one-way loss towards the "+name,
-				"all packets towards the "+name+" are lost: the agent notices within the cadence plus 30 s, and recovers when they arrive again")
+				"all packets towards the "+name+" are lost: the agent notices within the poll interval plus 30 s, and recovers when they arrive again")
 			results.LongOnly(t)
 			c := newCable(t)
 			w := c.workers("5")

@@ -18,7 +18,7 @@ import (
 func TestPausedAgent(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "agent paused for longer than its poll",
-		"stopped for 8 s at a cadence of 5 s while the controller is killed and started: polls at once when it continues")
+		"stopped for 8 s at a poll interval of 5 s while the controller is killed and started: polls at once when it continues")
 	w := newWorkerVNF(t, 1, loopback.Options{})
 	a := w.agent(0)
 	loopback.Until(t, "it is current", func() bool { return w.current(0) })

@@ -9,7 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// A proxy that closes what is silent for three seconds, and a cadence of eight.
+// A proxy that closes what is silent for three seconds, and a poll interval of eight.
 func TestIdleTimeoutOnTheWay(t *testing.T) {
 	t.Parallel()
 	c := results.Begin(t, suite, "idle timeout of a proxy",

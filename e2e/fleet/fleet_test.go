@@ -32,7 +32,7 @@ type fleet struct {
 	seen crowd.Tally
 }
 
-// open starts a controller with the default cadence, which does not plan again during the
+// open starts a controller with the default poll interval, which does not plan again during the
 // test. Its data is on a disk, as in production; the filesystem is one of the figures.
 func open(t testing.TB, c *results.Case) *fleet {
 	t.Helper()

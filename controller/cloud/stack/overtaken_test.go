@@ -33,7 +33,7 @@ func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
 	}
 
 	c.Meanwhile = busy(w, c, 100)
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.StackSpec(lifecycletest.StackTwo))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.StackSpec(lifecycletest.StackTwo))
 	w.WantRefused(err, api.ProblemUnavailable, "send the request again")
 }
 

@@ -46,7 +46,7 @@ func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 		t.Errorf("instance %+v with %+v, want the new stack and nothing of the old one", i, i.Topology)
 	}
 	w.Converge(newStorage, newMaster, newWorker)
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Heal, api.PhaseEnd))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Heal, api.PhaseEnd))
 	w.WantRefused(err, api.ProblemStackInProgress)
 
 	c.SetStatus(lifecycletest.StackTwo, "CREATE_COMPLETE", "")
@@ -125,7 +125,7 @@ func TestWhoDoesNotFollowTheName(t *testing.T) {
 	for _, r := range []api.OperationRequest{lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil), lifecycletest.Heal(api.PhaseEnd, nil, lifecycletest.WorkerServer)} {
 		w, c := lifecycletest.Created(t)
 		madeAnew(c)
-		_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+		_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 		w.WantRefused(err, api.ProblemStackGone)
 		if n := w.Node(lifecycletest.MasterServer); n.State != api.NodeEnrolled {
 			t.Errorf("after %s the master is %+v", r.Describe(), n)

@@ -205,7 +205,7 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 	}
 	p.withheld(o.Withheld)
 	p.faults("Warnings", o.Warnings)
-	p.waterfall(o, events)
+	p.timeline(o, events)
 	p.lastEvents(slices.DeleteFunc(slices.Clone(events), func(e api.Event) bool { return e.OperationID != o.ID }))
 	return p.lines
 }

@@ -347,7 +347,7 @@ func happened(seconds int, node string, what api.EventType, text string) api.Eve
 	return e
 }
 
-func TestTheWaterfallOfAnOperation(t *testing.T) {
+func TestTheTimelineOfAnOperation(t *testing.T) {
 	finished := at(100)
 	o := api.Operation{ID: "i/1", Operation: api.Instantiate, Phase: api.PhaseEnd, State: api.Failed, StartedAt: start, FinishedAt: &finished, Targets: []api.OperationTarget{
 		{NodeID: "worker-id", Name: "worker", Ready: true}, {NodeID: "storage-id", Name: "storage"}, {NodeID: "old-id", Name: "old", Ready: true}}}
@@ -367,9 +367,9 @@ func TestTheWaterfallOfAnOperation(t *testing.T) {
 		happened(200, "storage", api.HappenedConditionChanged, "ExportsServed False True Served"),
 	}
 	page := present.Operation(screen.Plain(&bytes.Buffer{}, 72), o, events, at(300))
-	got := strings.Join(page[slices.IndexFunc(page, func(line string) bool { return strings.HasPrefix(line, "Waterfall") }):], "\n")
+	got := strings.Join(page[slices.IndexFunc(page, func(line string) bool { return strings.HasPrefix(line, "Timeline") }):], "\n")
 	want := strings.TrimPrefix(`
-Waterfall, from 12:00:00Z, 50s
+Timeline, from 12:00:00Z, 50s
   storage
     Enrolled                █                           2.0s    +2.0s
     Document                ██                          3.0s    +5.0s

@@ -44,7 +44,7 @@ func TestMachinesEnrollWhileTheirStackIsMade(t *testing.T) {
 		t.Errorf("the storage server is %+v", n)
 	}
 	version := w.Instance().DesiredVersion
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
 	w.WantRefused(err, api.ProblemStackInProgress)
 
 	c.SetStatus(lifecycletest.StackOne, "CREATE_COMPLETE", "")
@@ -94,7 +94,7 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 		"one that has the storage server's volume": {server: withVolume(lifecycletest.Server(unlisted, "worker"))},
 		"one of another instance": {server: lifecycletest.Server(unlisted, "worker"), prepare: func(w *lifecycletest.World, _ *lifecycletest.Cloud) {
 			other := lifecycletest.Spec(lifecycletest.TopologyOf(lifecycletest.Server(unlisted, "worker")))
-			_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.UUID(8, 8), other)
+			_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.UUID(8, 8), other)
 			w.Must(err)
 		}},
 		"one of a stack that is being deleted": {server: lifecycletest.Server(unlisted, "worker"), status: "DELETE_IN_PROGRESS"},
@@ -237,7 +237,7 @@ func TestObservationsAreFew(t *testing.T) {
 		for end := w.Clock.Now().Add(d); w.Clock.Now().Before(end); {
 			w.Clock.Advance(time.Second)
 			asked += c.Asks(func() {
-				w.WantRefused(w.LCM.Discovery.Discover(w.Ctx, lifecycletest.InstanceID, unlisted), api.ProblemNotFound)
+				w.WantRefused(w.Lifecycle.Discovery.Discover(w.Ctx, lifecycletest.InstanceID, unlisted), api.ProblemNotFound)
 			})
 		}
 		return asked
@@ -280,14 +280,16 @@ func TestServersThatCallTogetherShareOneObservation(t *testing.T) {
 		for i := range 19 {
 			others.Go(func() {
 				arrived <- struct{}{}
-				if err := w.LCM.Discovery.Discover(w.Ctx, lifecycletest.InstanceID, lifecycletest.UUID(3, 3+i)); err != nil {
+				if err := w.Lifecycle.Discovery.Discover(w.Ctx, lifecycletest.InstanceID, lifecycletest.UUID(3, 3+i)); err != nil {
 					t.Errorf("server %d: %v", i, err)
 				}
 			})
 			<-arrived
 		}
 	}
-	if n := c.Asks(func() { w.Must(w.LCM.Discovery.Discover(w.Ctx, lifecycletest.InstanceID, lifecycletest.UUID(3, 2))) }); n != 1 {
+	if n := c.Asks(func() {
+		w.Must(w.Lifecycle.Discovery.Discover(w.Ctx, lifecycletest.InstanceID, lifecycletest.UUID(3, 2)))
+	}); n != 1 {
 		t.Errorf("the cloud was asked %d times, want once", n)
 	}
 	others.Wait()

@@ -46,7 +46,7 @@ func retiredWithoutAnEnd(t *testing.T, r api.OperationRequest) {
 // the cloud.
 func retires(w *lifecycletest.World, c *lifecycletest.Cloud) int {
 	w.Helper()
-	return c.Asks(func() { w.Must(w.LCM.Discovery.RetireGone(w.Ctx)) })
+	return c.Asks(func() { w.Must(w.Lifecycle.Discovery.RetireGone(w.Ctx)) })
 }
 
 // has reports whether the server is in the topology in force.
@@ -119,7 +119,9 @@ func TestALeavingServerThatIsNotGoneStays(t *testing.T) {
 			c.Stacks[lifecycletest.StackTwo], c.Names["vnf-1"] = lifecycletest.FullTopology(), lifecycletest.StackTwo
 			delete(c.Stacks, lifecycletest.StackOne)
 		}, 2},
-		"it is back": {func(w *lifecycletest.World, _ *lifecycletest.Cloud) { w.LCM.Nodes.Seen(lifecycletest.SecondWorker) }, 0},
+		"it is back": {func(w *lifecycletest.World, _ *lifecycletest.Cloud) {
+			w.Lifecycle.Nodes.Seen(lifecycletest.SecondWorker)
+		}, 0},
 		"an END came": {func(w *lifecycletest.World, c *lifecycletest.Cloud) {
 			gone := c.Stacks[lifecycletest.StackOne]
 			c.Stacks[lifecycletest.StackOne] = lifecycletest.MemberTopology()

@@ -35,7 +35,7 @@ func differs(w *lifecycletest.World, id string) {
 // learns lets the controller learn sizes, and says how often it asked the cloud.
 func learns(w *lifecycletest.World, c *lifecycletest.Cloud) int {
 	w.Helper()
-	return c.Asks(func() { w.Must(w.LCM.Discovery.LearnSizes(w.Ctx)) })
+	return c.Asks(func() { w.Must(w.Lifecycle.Discovery.LearnSizes(w.Ctx)) })
 }
 
 // size is that of the volume: in the topology, in its record, in its server's document.
@@ -44,7 +44,7 @@ func size(w *lifecycletest.World) int64 {
 	size := w.Instance().Topology.Volumes[0].SizeBytes
 	v, err := w.Permits.Get(w.Ctx, lifecycletest.Volume)
 	w.Must(err)
-	config, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
+	config, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
 	w.Must(err)
 	if told := config.Storage.Volumes[0].SizeBytes; v.SizeBytes != size || told != size {
 		w.Errorf("the topology says %d bytes, the record %d, the document %d", size, v.SizeBytes, told)

@@ -17,8 +17,10 @@ func TestAConditionHoldsUntilThePutIsDone(t *testing.T) {
 		"a PUT": func(w *lifecycletest.World) {
 			w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.Parameters("10.77.0.0/16")})
 		},
-		"a file":   func(w *lifecycletest.World) { w.Upload(lifecycletest.ScriptFile, "#!/bin/bash\n") },
-		"a DELETE": func(w *lifecycletest.World) { w.Must(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID)) },
+		"a file": func(w *lifecycletest.World) { w.Upload(lifecycletest.ScriptFile, "#!/bin/bash\n") },
+		"a DELETE": func(w *lifecycletest.World) {
+			w.Must(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w, c := lifecycletest.InCloud(t)
@@ -37,13 +39,13 @@ func TestAConditionHoldsUntilThePutIsDone(t *testing.T) {
 			c.Meanwhile = func() { meanwhile(w) }
 			s := lifecycletest.StackSpec(lifecycletest.StackOne)
 			s.AdditionalParams = lifecycletest.Parameters("10.66.0.0/16")
-			_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, s, unchanged)
+			_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, s, unchanged)
 			w.WantRefused(err, api.ProblemPrecondition)
 			if asked != 2 {
 				t.Errorf("the condition was asked %d times, want 2", asked)
 			}
 			if what == "a DELETE" {
-				w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemNotFound)
+				w.WantRefused(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemNotFound)
 			} else if strings.Contains(string(w.Instance().AdditionalParams), "10.66.0.0/16") {
 				t.Error("the PUT was done")
 			}
@@ -63,7 +65,7 @@ func TestASecretThatWasReplacedMeanwhileStaysReplaced(t *testing.T) {
 	w.Put(with("hunter-One"))
 	c.Meanwhile = func() { w.Put(with("hunter-Two")) }
 	w.Put(with("[redacted]"))
-	w.Must(w.LCM.Instances.Runner.View(lifecycletest.InstanceID, func(t *tx.Tx) error {
+	w.Must(w.Lifecycle.Instances.Runner.View(lifecycletest.InstanceID, func(t *tx.Tx) error {
 		d, err := desired.InForce(t)
 		if err == nil && !strings.Contains(string(d.Raw), "hunter-Two") {
 			w.Errorf("in force is %s", d.Raw)

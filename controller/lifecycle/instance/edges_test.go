@@ -30,7 +30,7 @@ func TestNoHostsLineNamesTheController(t *testing.T) {
 		if bytes.Equal(spec.AdditionalParams, given.AdditionalParams) {
 			t.Fatal("the sample has no such hosts line")
 		}
-		_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, spec)
+		_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, spec)
 		w.WantRefused(err, api.ProblemInvalid, "/private_registry_connection_info/1/hosts_string", c.name, c.fault)
 	}
 	spec := given

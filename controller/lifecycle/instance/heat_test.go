@@ -22,7 +22,7 @@ func TestAPutComesBeforeItsStack(t *testing.T) {
 	if start.State != api.Completed || !lifecycletest.HasFault(start.Warnings, "/stackId", "the cloud has no stack vnf-1") {
 		t.Errorf("INSTANTIATE START is %+v, want COMPLETED with a warning", start)
 	}
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
 	w.WantRefused(err, api.ProblemStackGone, "vnf-1")
 	c.Stacks[lifecycletest.StackOne], c.Names["vnf-1"] = lifecycletest.FullTopology(), lifecycletest.StackOne
 	op := w.Post(lifecycletest.Request(api.Instantiate, api.PhaseEnd))
@@ -48,11 +48,11 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 	if i.StackID != lifecycletest.StackOne || len(i.Nodes) != 3 || !lifecycletest.HasFault(i.Warnings, "/stackId", "Heat does not answer") || i.Stack.Status != "CREATE_COMPLETE" {
 		t.Errorf("instance %+v (stack %+v), want it as it was with a warning", i, i.Stack)
 	}
-	if config, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer); err != nil || config.Storage.Exports[0].Client != "10.20.0.0/24" {
+	if config, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer); err != nil || config.Storage.Exports[0].Client != "10.20.0.0/24" {
 		t.Errorf("the parameters are not in force: %+v, %v", config, err)
 	}
 	// What it says of servers would be half a topology.
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(lifecycletest.FullTopology()))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(lifecycletest.FullTopology()))
 	w.WantRefused(err, api.ProblemCloudError, "Heat does not answer")
 	c.Away = nil
 	if i := w.Put(other); len(i.Warnings) != 0 {
@@ -75,12 +75,12 @@ func TestAPutWithoutAStackLeavesItAsItIsKnown(t *testing.T) {
 func TestFaultsOfWhatHeatSaysStandAtTheStack(t *testing.T) {
 	w, c := lifecycletest.InCloud(t)
 	c.Stacks[lifecycletest.StackOne] = lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.UUID(1, 2), "storage"))
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.StackSpec(lifecycletest.StackOne))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.StackSpec(lifecycletest.StackOne))
 	w.WantRefused(err, api.ProblemInvalid, "/stackId: storage", "second storage server")
 	c.Stacks[lifecycletest.StackOne] = lifecycletest.FullTopology()
 	w.Put(lifecycletest.StackSpec(lifecycletest.StackOne))
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
 	c.Stacks[lifecycletest.StackOne] = lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.UUID(1, 2), "storage"))
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
 	w.WantRefused(err, api.ProblemInvalid, "/stackId: storage")
 }

@@ -13,7 +13,7 @@ import (
 
 func TestANewInstanceSaysWhatIsMissing(t *testing.T) {
 	w := lifecycletest.New(t)
-	instance, created, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(nil))
+	instance, created, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(nil))
 	w.Must(err)
 	if !created || instance.State != api.NotInstantiated || instance.Kind != api.KubernetesCluster || instance.DesiredVersion != 1 {
 		t.Errorf("instance %+v (created %v)", instance, created)
@@ -58,10 +58,10 @@ func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
 	bad.AdditionalParams = json.RawMessage(`{"k8s_cluster_installation_param": {}}`)
 	bad.Topology.Servers[0].ID = "storage"
 	bad.VimConnectionInfo, bad.StackID = json.RawMessage(`{}`), lifecycletest.StackTwo
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, bad)
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, bad)
 	w.WantRefused(err, api.ProblemInvalid, `"master_node", which is required`,
 		"/topology/servers/0/id", "/vimConnectionInfo", "/topology/stackId")
-	_, err = w.LCM.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID)
+	_, err = w.Lifecycle.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID)
 	w.WantRefused(err, api.ProblemNotFound, "no VNF instance "+lifecycletest.InstanceID, "hitchctl apply")
 }
 
@@ -69,23 +69,23 @@ func TestATopologyThatTheParametersMakeAmbiguousIsRefused(t *testing.T) {
 	w := lifecycletest.New(t)
 	twice := lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.UUID(1, 2), "storage"))
 	twice.Servers[1].VolumeIds = nil
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(twice))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(twice))
 	w.WantRefused(err, api.ProblemInvalid, "/topology/servers/1", "second storage server")
 
 	w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
 	moved := lifecycletest.Spec(nil)
 	moved.AdditionalParams = json.RawMessage(strings.ReplaceAll(string(moved.AdditionalParams), "storage_server_CP", "workerNode_CP2"))
 	moved.AdditionalParams = json.RawMessage(strings.Replace(string(moved.AdditionalParams), `"workerNode_CP2", "nic_cp_name": "workerNode_CP2"`, `"other", "nic_cp_name": "other"`, 1))
-	_, _, err = w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, moved)
+	_, _, err = w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, moved)
 	w.WantRefused(err, api.ProblemInvalid, "/additionalParams: worker")
 }
 
 func TestAnIDIsForOneKindOfVNFAndAServerForOneInstance(t *testing.T) {
 	w := lifecycletest.New(t)
 	w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.RegistrySpec())
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.RegistrySpec())
 	w.WantRefused(err, api.ProblemConflict, "KubernetesCluster", "PrivateRegistry")
-	_, _, err = w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.UUID(7, 7), lifecycletest.Spec(lifecycletest.FullTopology()))
+	_, _, err = w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.UUID(7, 7), lifecycletest.Spec(lifecycletest.FullTopology()))
 	w.WantRefused(err, api.ProblemInvalid, "/topology/servers/0/id", "belongs to VNF instance "+lifecycletest.InstanceID)
 }
 
@@ -99,12 +99,12 @@ func TestParametersThatThisVersionRefusesAreShownAndFixed(t *testing.T) {
 		w.Must(err)
 		return tx.Desired().Put(key, d)
 	}))
-	list, err := w.LCM.Instances.ListInstances(w.Ctx)
+	list, err := w.Lifecycle.Instances.ListInstances(w.Ctx)
 	w.Must(err)
 	if len(list) != 1 || !lifecycletest.HasFault(list[0].Warnings, "/additionalParams/k8s_cluster_installation_param", `"script_path"`) {
 		t.Errorf("instances %+v, want one whose warnings say what is wrong", list)
 	}
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ModifyInfo, api.PhaseStart))
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ModifyInfo, api.PhaseStart))
 	w.WantRefused(err, api.ProblemConflict, "hitchctl apply", `"script_path"`)
 	if i := w.Put(lifecycletest.Spec(nil)); len(i.Nodes) != 3 {
 		t.Errorf("nodes %v after the parameters were fixed", i.Nodes)
@@ -114,18 +114,18 @@ func TestParametersThatThisVersionRefusesAreShownAndFixed(t *testing.T) {
 
 func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 	w := lifecycletest.Instantiated(t)
-	w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemConflict, "enrolled nodes: ", lifecycletest.StorageServer, "; TERMINATE it, or revoke them, first")
+	w.WantRefused(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemConflict, "enrolled nodes: ", lifecycletest.StorageServer, "; TERMINATE it, or revoke them, first")
 	op := w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.FullTopology(), lifecycletest.WorkerServer))
 	if op.State == api.Processing {
-		w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemOperationInProgress, "(HEAL)")
+		w.WantRefused(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemOperationInProgress, "(HEAL)")
 	}
 	w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd))
-	w.Must(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
-	w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemNotFound)
-	if nodes, err := w.LCM.Nodes.ListNodes(w.Ctx, "", true); err != nil || len(nodes) != 0 {
+	w.Must(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
+	w.WantRefused(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemNotFound)
+	if nodes, err := w.Lifecycle.Nodes.ListNodes(w.Ctx, "", true); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes %+v, %v; want none", nodes, err)
 	}
-	if ops, err := w.LCM.Operations.ListOperations(w.Ctx, ""); err != nil || len(ops) != 0 {
+	if ops, err := w.Lifecycle.Operations.ListOperations(w.Ctx, ""); err != nil || len(ops) != 0 {
 		t.Errorf("operations %+v, %v; want none", ops, err)
 	}
 	v, err := w.Permits.Get(w.Ctx, lifecycletest.Volume)
@@ -141,7 +141,7 @@ func TestNothingIsLeftOfARegistryThatIsTerminatedAndDeleted(t *testing.T) {
 	w.Converge(lifecycletest.RegistryHealed)
 	w.Post(lifecycletest.Request(api.Terminate, api.PhaseStart))
 	w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd))
-	w.Must(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
+	w.Must(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
 	w.Must(w.Files.Collect(w.Ctx))
 	if names := w.BlobNames(); len(names) > 0 {
 		t.Errorf("blobs %v are left", names)

@@ -14,7 +14,7 @@ import (
 func TestTheAccessToACluster(t *testing.T) {
 	refused := func(w *lifecycletest.World, says ...string) {
 		t.Helper()
-		_, err := w.LCM.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
+		_, err := w.Lifecycle.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
 		w.WantRefused(err, api.ProblemNotFound, says...)
 	}
 	w := lifecycletest.New(t)

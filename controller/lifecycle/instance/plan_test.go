@@ -49,13 +49,13 @@ func TestAPlanSaysWhatThePutDoesAndWritesNothing(t *testing.T) {
 		var plan api.InstancePlan
 		if w.Writes(func() {
 			var err error
-			plan, err = w.LCM.Instances.PlanInstance(w.Ctx, lifecycletest.InstanceID, step.put)
+			plan, err = w.Lifecycle.Instances.PlanInstance(w.Ctx, lifecycletest.InstanceID, step.put)
 			w.Must(err)
 		}) {
 			t.Errorf("%s: the plan has written", step.name)
 		}
 		if step.name == "a new instance" {
-			_, err := w.LCM.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID)
+			_, err := w.Lifecycle.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID)
 			w.WantRefused(err, api.ProblemNotFound)
 		}
 		if diff := cmp.Diff(step.want, changed(plan)); diff != "" {
@@ -72,10 +72,10 @@ func TestAPlanIsRefusedAsThePutIs(t *testing.T) {
 	w := lifecycletest.New(t)
 	bad := lifecycletest.Spec(lifecycletest.FullTopology())
 	bad.Topology.Servers[0].ID = "storage"
-	_, err := w.LCM.Instances.PlanInstance(w.Ctx, lifecycletest.InstanceID, bad)
+	_, err := w.Lifecycle.Instances.PlanInstance(w.Ctx, lifecycletest.InstanceID, bad)
 	w.WantRefused(err, api.ProblemInvalid, "/topology/servers/0/id")
 	w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
 	foreign := lifecycletest.UUID(9, 9)
-	_, err = w.LCM.Instances.PlanInstance(w.Ctx, foreign, lifecycletest.Spec(lifecycletest.FullTopology()))
+	_, err = w.Lifecycle.Instances.PlanInstance(w.Ctx, foreign, lifecycletest.Spec(lifecycletest.FullTopology()))
 	w.WantRefused(err, api.ProblemInvalid, "belongs to VNF instance "+lifecycletest.InstanceID)
 }

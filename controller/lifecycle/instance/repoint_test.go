@@ -64,7 +64,7 @@ func TestAPutThatWouldMoveABoundVolumeIsRefused(t *testing.T) {
 			bound(w, c.bound...)
 			before := w.Instance().DesiredVersion
 			var err error
-			wrote := w.Writes(func() { _, _, err = w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, c.spec) })
+			wrote := w.Writes(func() { _, _, err = w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, c.spec) })
 			if c.pointer == "" {
 				w.Must(err)
 				return
@@ -96,14 +96,14 @@ func TestWhatIsNotKnownToBeBoundHoldsNothingUp(t *testing.T) {
 		},
 		"a report of before a restore": func(w *lifecycletest.World) {
 			w.Restore()
-			_, err := w.LCM.Instances.ConfirmInstance(w.Ctx, lifecycletest.InstanceID)
+			_, err := w.Lifecycle.Instances.ConfirmInstance(w.Ctx, lifecycletest.InstanceID)
 			w.Must(err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lifecycletest.Registered(t)
 			bound(w, "pv1 10.10.0.5")
-			_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.MovedTopology("10.10.0.9")))
+			_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.MovedTopology("10.10.0.9")))
 			w.WantRefused(err, api.ProblemVolumesInUse)
 			lose(w)
 			w.Put(lifecycletest.WithVolumes(lifecycletest.MovedTopology("10.10.0.9")))
@@ -116,10 +116,10 @@ func TestWhatIsBoundStaysKnown(t *testing.T) {
 	w := lifecycletest.Registered(t)
 	bound(w, "pv1 10.10.0.5")
 	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.20.0.0/24")}) // another document for all
-	w.Clock.Advance(10 * lifecycletest.Cadence)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Clock.Advance(10 * lifecycletest.PollInterval)
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	w.Restart()
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.MovedTopology("10.10.0.9")))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.MovedTopology("10.10.0.9")))
 	w.WantRefused(err, api.ProblemVolumesInUse, "pv1")
 }
 

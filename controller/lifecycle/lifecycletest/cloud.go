@@ -71,7 +71,7 @@ func InCloud(t T) (*World, *Cloud) {
 	w := New(t)
 	c := &Cloud{Stacks: map[string]*api.Topology{}, Names: map[string]string{}}
 	w.Source = c
-	w.LCM.Instances.Observer.Source = c
+	w.Lifecycle.Instances.Observer.Source = c
 	return w, c
 }
 

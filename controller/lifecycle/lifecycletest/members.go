@@ -96,7 +96,7 @@ func ClusterFacts() *api.ClusterFacts {
 // ClusterAccess is how a VIM uses the cluster.
 func (w *World) ClusterAccess() api.ClusterAccess {
 	w.Helper()
-	access, err := w.LCM.Instances.ClusterAccess(w.Ctx, InstanceID)
+	access, err := w.Lifecycle.Instances.ClusterAccess(w.Ctx, InstanceID)
 	w.Must(err)
 	return access
 }

@@ -49,7 +49,7 @@ func ShrinkingStart() api.OperationRequest {
 // Post begins an operation.
 func (w *World) Post(r api.OperationRequest) api.Operation {
 	w.Helper()
-	op, err := w.LCM.Operations.PostOperation(w.Ctx, InstanceID, r)
+	op, err := w.Lifecycle.Operations.PostOperation(w.Ctx, InstanceID, r)
 	w.Must(err)
 	return op
 }
@@ -57,7 +57,7 @@ func (w *World) Post(r api.OperationRequest) api.Operation {
 // Operation is the operation as it is now.
 func (w *World) Operation(id string) api.Operation {
 	w.Helper()
-	op, err := w.LCM.Operations.GetOperation(w.Ctx, InstanceID, SequenceOf(id))
+	op, err := w.Lifecycle.Operations.GetOperation(w.Ctx, InstanceID, SequenceOf(id))
 	w.Must(err)
 	return op
 }
@@ -65,7 +65,7 @@ func (w *World) Operation(id string) api.Operation {
 // Operations are all operations of the instance.
 func (w *World) Operations() []api.Operation {
 	w.Helper()
-	list, err := w.LCM.Operations.ListOperations(w.Ctx, InstanceID)
+	list, err := w.Lifecycle.Operations.ListOperations(w.Ctx, InstanceID)
 	w.Must(err)
 	return list
 }
@@ -119,7 +119,7 @@ var Grace = time.Duration(config.Default().FailureGraceSeconds) * time.Second
 func (w *World) Wait(d time.Duration) {
 	w.Helper()
 	w.Clock.Advance(d)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 }
 
 // Operator is who cancels in these tests.
@@ -128,7 +128,7 @@ const Operator = "token night shift"
 // Cancel cancels the operation in the name of Operator.
 func (w *World) Cancel(op api.Operation) (api.Operation, error) {
 	w.Helper()
-	return w.LCM.Operations.CancelOperation(w.Ctx, InstanceID, op.Sequence, Operator)
+	return w.Lifecycle.Operations.CancelOperation(w.Ctx, InstanceID, op.Sequence, Operator)
 }
 
 // MustCancel cancels the operation, and wants it to fail with a problem that says these

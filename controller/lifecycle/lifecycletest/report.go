@@ -22,7 +22,7 @@ func (w *World) Enroll(serverID string) error {
 // Status is what an agent reports that has converged to its present document.
 func (w *World) Status(nodeID string) api.NodeStatus {
 	w.Helper()
-	config, digest, err := w.LCM.Nodes.NodeConfig(w.Ctx, nodeID)
+	config, digest, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, nodeID)
 	w.Must(err)
 	s := api.NodeStatus{
 		Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: digest,
@@ -37,7 +37,7 @@ func (w *World) Status(nodeID string) api.NodeStatus {
 // Report is a report of a node.
 func (w *World) Report(nodeID string, s api.NodeStatus) {
 	w.Helper()
-	w.Must(w.LCM.Nodes.ReportStatus(w.Ctx, nodeID, s))
+	w.Must(w.Lifecycle.Nodes.ReportStatus(w.Ctx, nodeID, s))
 }
 
 // Converge enrolls the servers that have not and lets all report that they are ready.
@@ -62,7 +62,7 @@ func AgentWithout(version string, sections ...string) api.Agent {
 func (w *World) Poll(nodeID string, agent api.Agent) (digest string, writes bool) {
 	w.Helper()
 	writes = w.Writes(func() {
-		now, err := w.LCM.Nodes.Polled(w.Ctx, nodeID, agent)
+		now, err := w.Lifecycle.Nodes.Polled(w.Ctx, nodeID, agent)
 		w.Must(err)
 		digest = now.Digest
 	})
@@ -115,15 +115,15 @@ func (w *World) Lacking(nodeID, condition string, reason api.Reason, message str
 // FallSilent lets these nodes fall silent, while all others are heard of.
 func (w *World) FallSilent(ids ...string) {
 	w.Helper()
-	w.Clock.Advance(4 * Cadence)
-	all, err := w.LCM.Nodes.ListNodes(w.Ctx, InstanceID, true)
+	w.Clock.Advance(4 * PollInterval)
+	all, err := w.Lifecycle.Nodes.ListNodes(w.Ctx, InstanceID, true)
 	w.Must(err)
 	for _, n := range all {
 		if !slices.Contains(ids, n.ID) {
-			w.LCM.Nodes.Seen(n.ID)
+			w.Lifecycle.Nodes.Seen(n.ID)
 		}
 	}
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 }
 
 // ReportCluster is a report of a machine that has converged, with this of the cluster.

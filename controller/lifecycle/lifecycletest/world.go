@@ -22,8 +22,8 @@ import (
 // InstanceID is the instance that each world is about.
 const InstanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
 
-// Cadence is how often agents poll at least.
-const Cadence = 30 * time.Second
+// PollInterval is how often agents poll at least.
+const PollInterval = 30 * time.Second
 
 // ShortestPause and LongestPause are between two observations of a stack for servers
 // that call.
@@ -76,10 +76,10 @@ func New(t T, shared ...func() *store.Shared) *World {
 // opened lets servers call that no topology has, and fails the test if a change of a
 // volume cannot be followed.
 func (w *World) opened() {
-	w.Enrollment.Discover = w.LCM.Discovery.Discover
-	w.Permits.Changed = func(instanceID string) { w.Must(w.LCM.Reconciler.Reconcile(w.Ctx, instanceID)) }
+	w.Enrollment.Discover = w.Lifecycle.Discovery.Discover
+	w.Permits.Changed = func(instanceID string) { w.Must(w.Lifecycle.Reconciler.Reconcile(w.Ctx, instanceID)) }
 	if w.Retention != (tx.Retention{}) {
-		w.LCM.Reconciler.Runner.Keep = w.Retention
+		w.Lifecycle.Reconciler.Runner.Keep = w.Retention
 	}
 }
 
@@ -102,7 +102,7 @@ func (w *World) Restart() {
 	w.Helper()
 	w.Open()
 	w.opened()
-	w.Must(w.LCM.Start(w.Ctx))
+	w.Must(w.Lifecycle.Start(w.Ctx))
 }
 
 // Must ends the test if err is not nil.
@@ -134,7 +134,7 @@ func (w *World) LastCommit() string {
 func (w *World) Upload(path, content string) {
 	w.Helper()
 	w.Arrive(path, content)
-	w.Must(w.LCM.Instances.FileStored(w.Ctx, InstanceID, path))
+	w.Must(w.Lifecycle.Instances.FileStored(w.Ctx, InstanceID, path))
 }
 
 // Arrive is an upload that the life cycle does not know yet.
@@ -147,7 +147,7 @@ func (w *World) Arrive(path, content string) {
 // Put is a PUT of the instance.
 func (w *World) Put(spec api.InstanceSpec) api.Instance {
 	w.Helper()
-	instance, _, err := w.LCM.Instances.PutInstance(w.Ctx, InstanceID, spec)
+	instance, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, InstanceID, spec)
 	w.Must(err)
 	return instance
 }
@@ -155,7 +155,7 @@ func (w *World) Put(spec api.InstanceSpec) api.Instance {
 // Node is the node as the API shows it.
 func (w *World) Node(id string) api.Node {
 	w.Helper()
-	n, err := w.LCM.Nodes.GetNode(w.Ctx, id)
+	n, err := w.Lifecycle.Nodes.GetNode(w.Ctx, id)
 	w.Must(err)
 	return n
 }
@@ -199,7 +199,7 @@ func Woken(c <-chan struct{}) bool {
 // Instance is the instance as the API shows it.
 func (w *World) Instance() api.Instance {
 	w.Helper()
-	i, err := w.LCM.Instances.GetInstance(w.Ctx, InstanceID)
+	i, err := w.Lifecycle.Instances.GetInstance(w.Ctx, InstanceID)
 	w.Must(err)
 	return i
 }
@@ -207,7 +207,7 @@ func (w *World) Instance() api.Instance {
 // Document is the document of a node.
 func (w *World) Document(nodeID string) api.NodeConfig {
 	w.Helper()
-	config, digest, err := w.LCM.Nodes.NodeConfig(w.Ctx, nodeID)
+	config, digest, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, nodeID)
 	w.Must(err)
 	if digest != config.Digest() {
 		w.Errorf("the digest of %s is %s, its document's %s", nodeID, digest, config.Digest())

@@ -14,9 +14,9 @@ func TestSecretsOfAClusterAreSealed(t *testing.T) {
 	w.ReportCluster(lifecycletest.MasterServer, lifecycletest.ClusterFacts()) // what it has reported last
 	master, worker := w.Document(lifecycletest.MasterServer), w.Document(lifecycletest.WorkerServer).Cluster
 	secrets := []string{lifecycletest.VIMToken, master.Cluster.BootstrapToken, worker.BootstrapToken, master.Cluster.CertificateKey}
-	nodes, err := w.LCM.Nodes.ListNodes(w.Ctx, lifecycletest.InstanceID, true)
+	nodes, err := w.Lifecycle.Nodes.ListNodes(w.Ctx, lifecycletest.InstanceID, true)
 	w.Must(err)
-	plan, err := w.LCM.Instances.PlanInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(nil))
+	plan, err := w.Lifecycle.Instances.PlanInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(nil))
 	w.Must(err)
 	shown, err := json.Marshal([]any{w.Instance(), nodes, w.Operations(), plan})
 	w.Must(err)

@@ -20,7 +20,7 @@ func TestANodeThatHasLeftIsListedForADay(t *testing.T) {
 	w.Post(end)
 
 	listed := func(instance string, all bool) (ids []string) {
-		nodes, err := w.LCM.Nodes.ListNodes(w.Ctx, instance, all)
+		nodes, err := w.Lifecycle.Nodes.ListNodes(w.Ctx, instance, all)
 		w.Must(err)
 		for _, n := range nodes {
 			ids = append(ids, n.ID)

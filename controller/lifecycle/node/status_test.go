@@ -24,7 +24,7 @@ func TestAHeartbeatIsNotWritten(t *testing.T) {
 			s.Activity = &api.Activity{Condition: api.ConditionVolumesMounted, Summary: "mkfs.ext4", StartedAt: w.Clock.Now()}
 			w.Report(lifecycletest.StorageServer, s)
 		},
-		"a poll": func() { w.LCM.Nodes.Seen(lifecycletest.StorageServer) },
+		"a poll": func() { w.Lifecycle.Nodes.Seen(lifecycletest.StorageServer) },
 	} {
 		w.Clock.Advance(time.Second)
 		if w.Writes(beat) {
@@ -65,9 +65,9 @@ func TestAnActivityIsShownWhileItLasts(t *testing.T) {
 
 func TestAReportOfAnUnknownNodeIsRefused(t *testing.T) {
 	w := lifecycletest.New(t)
-	w.WantRefused(w.LCM.Nodes.ReportStatus(w.Ctx, lifecycletest.StorageServer, api.NodeStatus{}), api.ProblemNotFound, lifecycletest.StorageServer)
-	_, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
+	w.WantRefused(w.Lifecycle.Nodes.ReportStatus(w.Ctx, lifecycletest.StorageServer, api.NodeStatus{}), api.ProblemNotFound, lifecycletest.StorageServer)
+	_, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
 	w.WantRefused(err, api.ProblemNotFound)
-	_, err = w.LCM.Nodes.ListNodes(w.Ctx, lifecycletest.InstanceID, true)
+	_, err = w.Lifecycle.Nodes.ListNodes(w.Ctx, lifecycletest.InstanceID, true)
 	w.WantRefused(err, api.ProblemNotFound)
 }

@@ -48,7 +48,7 @@ func newFleet(t *testing.T, nodes int) *fleet {
 func (f *fleet) restart() {
 	f.t.Helper()
 	f.Open()
-	f.must(f.LCM.Nodes.Start())
+	f.must(f.Lifecycle.Nodes.Start())
 	f.happened()
 }
 
@@ -62,7 +62,7 @@ func (f *fleet) must(err error) {
 // call has the first of the nodes call.
 func (f *fleet) call(nodes int) {
 	for _, id := range f.ids[:nodes] {
-		f.LCM.Nodes.Seen(id)
+		f.Lifecycle.Nodes.Seen(id)
 	}
 }
 
@@ -71,7 +71,7 @@ func (f *fleet) pass(d time.Duration) {
 	f.t.Helper()
 	for range d / time.Second {
 		f.Clock.Advance(time.Second)
-		f.must(f.LCM.Nodes.Sweep(context.Background()))
+		f.must(f.Lifecycle.Nodes.Sweep(context.Background()))
 	}
 }
 
@@ -117,13 +117,13 @@ func (f *fleet) records() (count int) {
 var none = map[api.EventType]int{}
 
 // lost is how long it takes until a silent node is lost, and a second.
-func (f *fleet) lost() time.Duration { return f.LCM.Nodes.Presence.Cadence*3 + time.Second }
+func (f *fleet) lost() time.Duration { return f.Lifecycle.Nodes.Presence.PollInterval*3 + time.Second }
 
 func TestANodeThatIsLostAndIsBackIsToldOnceEach(t *testing.T) {
 	f := newFleet(t, 2)
 	f.call(2)
 	f.pass(f.lost() - time.Second)
-	f.expect("silent for three cadences", none)
+	f.expect("silent for three poll intervals", none)
 	f.call(1)
 	f.pass(time.Second)
 	e := f.expect("longer", map[api.EventType]int{api.HappenedNodeLost: 1})[api.HappenedNodeLost]
@@ -189,7 +189,7 @@ func TestAnOutageOfAFleetIsBounded(t *testing.T) {
 	written = f.records()
 	for n := 0; n < nodes; n += 100 {
 		for _, id := range f.ids[n : n+100] {
-			f.LCM.Nodes.Seen(id)
+			f.Lifecycle.Nodes.Seen(id)
 		}
 		f.pass(time.Second)
 	}

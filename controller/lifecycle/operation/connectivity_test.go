@@ -29,7 +29,7 @@ func TestAChangeOfTheStorageServersAddressWithdrawsItsVolumes(t *testing.T) {
 	start = w.Post(connect(api.PhaseStart, nil, "storage_server_CP"))
 	w.ReportAbsent()
 	w.WantState(start, api.Completed)
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, connect(api.PhaseEnd, nil, "unknown_CP"))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, connect(api.PhaseEnd, nil, "unknown_CP"))
 	if f := faults(w, err); f[len(f)-1].Pointer != "/connectionPointNames/0" || !strings.Contains(f[len(f)-1].Message, "expected one of masterNode_CP1, storage_server_CP, workerNode_CP2") {
 		t.Errorf("a connection point that is not there: %+v", f)
 	}
@@ -106,7 +106,7 @@ func TestAStackWithoutAStorageServerHasNothingToWithdraw(t *testing.T) {
 	op := w.Post(r)
 	w.Converge(lifecycletest.MasterServer)
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	w.WantState(op, api.Failed) // the PersistentVolumes are withheld
 	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.Parameters("10.10.0.0/24")})
 	op = w.Post(r)
@@ -134,9 +134,9 @@ func TestModifyInfo(t *testing.T) {
 	w := lifecycletest.New(t)
 	w.Put(lifecycletest.WithVolumes(nil))
 	r := lifecycletest.Request(api.ModifyInfo, api.PhaseStart)
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 	w.WantRefused(err, api.ProblemFilesMissing, lifecycletest.ScriptFile)
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ModifyInfo, api.PhaseEnd))
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ModifyInfo, api.PhaseEnd))
 	w.WantRefused(err, api.ProblemFilesMissing, lifecycletest.ScriptFile)
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
 	w.Upload(lifecycletest.ManifestFile, lifecycletest.ManifestOf("pv1"))
@@ -172,7 +172,7 @@ func TestModifyInfoAsksNoCloudUnlessItNamesAStack(t *testing.T) {
 	r := lifecycletest.Request(api.ModifyInfo, api.PhaseEnd)
 	r.StackID = lifecycletest.StackOne
 	if n := c.Asks(func() {
-		_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+		_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 		w.WantRefused(err, api.ProblemCloudError)
 	}); n != 1 {
 		t.Errorf("the cloud was asked %d times, want once", n)
@@ -182,16 +182,16 @@ func TestModifyInfoAsksNoCloudUnlessItNamesAStack(t *testing.T) {
 func TestAChangeOfThePackage(t *testing.T) {
 	w := lifecycletest.New(t)
 	w.Put(lifecycletest.WithVolumes(lifecycletest.FullTopology()))
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ChangeVnfPkg, api.PhaseStart))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ChangeVnfPkg, api.PhaseStart))
 	w.WantRefused(err, api.ProblemConflict, "CHANGE_VNFPKG needs an INSTANTIATE END that has completed")
 
 	w = lifecycletest.Registered(t)
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ChangeVnfPkg, api.PhaseEnd))
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ChangeVnfPkg, api.PhaseEnd))
 	if f := faults(w, err); len(f) != 1 || f[0].Pointer != "/topology" {
 		t.Errorf("an END that learns nothing: %+v", f)
 	}
 	w.Upload(lifecycletest.ManifestFile, "no manifest")
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ChangeVnfPkg, api.PhaseStart))
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.ChangeVnfPkg, api.PhaseStart))
 	w.WantRefused(err, api.ProblemFilesMissing, lifecycletest.ManifestFile)
 	w.Clock.Advance(time.Second)
 	w.Upload(lifecycletest.ManifestFile, lifecycletest.ManifestOf("pv2"))
@@ -211,7 +211,7 @@ func TestConnectionPointsBelongToTheirOperation(t *testing.T) {
 	w := lifecycletest.Registered(t)
 	r := lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer)
 	r.ConnectionPointNames = []string{"storage_server_CP"}
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 	if f := faults(w, err); len(f) != 1 || f[0].Pointer != "/connectionPointNames" {
 		t.Errorf("%+v", f)
 	}

@@ -61,7 +61,7 @@ func TestMembersLeaveBeforeTheirStartIsOver(t *testing.T) {
 // owner to have nothing of the owner's.
 func wantNotListed(w *lifecycletest.World, owner string, leave []string) {
 	w.Helper()
-	config, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, owner)
+	config, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, owner)
 	w.Must(err)
 	for _, m := range config.ClusterMembers.Members {
 		if slices.Contains(leave, m.ServerID) {
@@ -69,7 +69,7 @@ func wantNotListed(w *lifecycletest.World, owner string, leave []string) {
 		}
 	}
 	for _, id := range leave {
-		if was, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, id); err != nil || was.ClusterDepartures != nil || was.ClusterMembers != nil || was.PersistentVolumes != nil {
+		if was, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, id); err != nil || was.ClusterDepartures != nil || was.ClusterMembers != nil || was.PersistentVolumes != nil {
 			w.Errorf("%s leaves, and speaks for the cluster: %+v, %v", id, was, err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestMembersThatMayNotLeave(t *testing.T) {
 				w.Put(lifecycletest.AsMembers(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.10.0.0/24"), Topology: lifecycletest.ClusterOf(lifecycletest.MasterServer, lifecycletest.WorkerServer, lifecycletest.SecondWorker)}))
 				w.Put(lifecycletest.AsMembers(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.10.0.0/24"), Topology: lifecycletest.ClusterOf(lifecycletest.MasterServer, lifecycletest.UUID(2, 4), lifecycletest.WorkerServer, lifecycletest.SecondWorker)}))
 			}
-			_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, c.r)
+			_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, c.r)
 			faults := faults(w, err)
 			if len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
 				t.Errorf("faults %+v, want one at %s that says %q", faults, c.pointer, c.says)
@@ -167,7 +167,7 @@ func TestMembersThatMayNotLeave(t *testing.T) {
 	}
 	t.Run("by force without cluster_members", func(t *testing.T) {
 		w := lifecycletest.Instantiated(t)
-		_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Forced(lifecycletest.ScaleInStart(lifecycletest.WorkerServer)))
+		_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Forced(lifecycletest.ScaleInStart(lifecycletest.WorkerServer)))
 		if faults := faults(w, err); len(faults) != 1 || faults[0].Pointer != force || !strings.Contains(faults[0].Message, "no cluster_members") {
 			t.Errorf("faults %+v, want one at %s", faults, force)
 		}

@@ -18,12 +18,12 @@ func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
 	changed, stop := w.Hub.Watch(notify.Instances)
 	defer stop()
 	c.SetStatus(lifecycletest.StackOne, "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
 	if !lifecycletest.Woken(changed) {
 		t.Error("who watches the instances was not told of what Heat is at")
 	}
 	if w.Writes(func() {
-		_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
+		_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
 	}) {
 		t.Error("the END that was refused was written")
 	}
@@ -42,12 +42,12 @@ func TestWhoWaitsForHeatHasEverythingElseReady(t *testing.T) {
 	c.Stacks[lifecycletest.StackOne] = lifecycletest.FullTopology()
 	c.SetStatus(lifecycletest.StackOne, "CREATE_IN_PROGRESS", "")
 	w.Put(lifecycletest.StackSpec(lifecycletest.StackOne))
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
 	w.WantRefused(err, api.ProblemFilesMissing, lifecycletest.ScriptFile)
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, nil))
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, nil))
 	w.WantRefused(err, api.ProblemConflict, "NOT_INSTANTIATED")
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
 	w.WantRefused(err, api.ProblemStackInProgress, "stack "+lifecycletest.StackOne+" is CREATE_IN_PROGRESS", "Heat gave no reason")
 }
 
@@ -66,7 +66,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 	} {
 		break_()
 		if w.Writes(func() {
-			_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, nil))
+			_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, nil))
 			w.WantRefused(err, api.ProblemStackGone, lifecycletest.StackOne)
 		}) {
 			t.Errorf("%s: the END was written", name)
@@ -79,7 +79,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 		}
 	}
 	c.Away = lifecycletest.Unreachable()
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, nil))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, nil))
 	w.WantRefused(err, api.ProblemCloudError, "Heat does not answer")
 }
 
@@ -114,7 +114,7 @@ func TestARequestThatHeatDoesNotChangeDoesNotAskIt(t *testing.T) {
 		if again := w.Post(end); again.ID != op.ID || again.State != api.Processing {
 			t.Errorf("the key of the running operation gives %+v", again)
 		}
-		_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, nil))
+		_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, nil))
 		w.WantRefused(err, api.ProblemOperationInProgress)
 		w.Converge(lifecycletest.UUID(3, 2))
 		if again := w.Post(end); again.ID != op.ID || again.State != api.Completed {

@@ -74,7 +74,7 @@ func TestAStartWhoseEndDoesNotComeIsTakenBack(t *testing.T) {
 		t.Errorf("a START revoked the worker (%s)", n.State)
 	}
 	w.Clock.Advance(30 * time.Minute)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	got := w.Operation(start.ID)
 	if got.State != api.Failed {
 		t.Fatalf("the START is %+v, want FAILED", got)
@@ -83,7 +83,7 @@ func TestAStartWhoseEndDoesNotComeIsTakenBack(t *testing.T) {
 	if after := w.Instance(); after.DesiredVersion != before.DesiredVersion || len(after.Nodes) != 3 {
 		t.Errorf("version %d with nodes %v, want %d and all three", after.DesiredVersion, after.Nodes, before.DesiredVersion)
 	}
-	if w.Writes(func() { w.Must(w.LCM.Sweep(w.Ctx)) }) {
+	if w.Writes(func() { w.Must(w.Lifecycle.Sweep(w.Ctx)) }) {
 		t.Error("a sweep with nothing to do wrote to the store")
 	}
 }
@@ -107,7 +107,7 @@ func TestAStartIsNotTakenBackWhen(t *testing.T) {
 			c.between(w)
 			version := w.Instance().DesiredVersion
 			w.Clock.Advance(time.Hour)
-			w.Must(w.LCM.Sweep(w.Ctx))
+			w.Must(w.Lifecycle.Sweep(w.Ctx))
 			if got := w.Operation(start.ID); got.State != api.Completed {
 				t.Errorf("the START is %+v, want COMPLETED as before", got)
 			}
@@ -147,7 +147,7 @@ func TestAnEndOfAFailedStackTakesAnAbandonedStartBackToo(t *testing.T) {
 	if got := w.Instance().Nodes; len(got) != 3 {
 		t.Errorf("nodes %v, want all three again", got)
 	}
-	if w.Writes(func() { w.Must(w.LCM.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID)) }) {
+	if w.Writes(func() { w.Must(w.Lifecycle.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID)) }) {
 		t.Error("the nodes were not in line with the desired state in force")
 	}
 }
@@ -159,7 +159,7 @@ func TestARepeatedStartGoesBackToWhatWasBeforeTheFirst(t *testing.T) {
 	w.Clock.Advance(time.Minute)
 	second := w.Post(lifecycletest.ShrinkingStart())
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if got := w.Instance().DesiredVersion; got != before || w.Operation(second.ID).State != api.Failed {
 		t.Errorf("version %d is in force, want %d", got, before)
 	}

@@ -28,7 +28,7 @@ func TestANestedStackNamesItsServers(t *testing.T) {
 
 func TestAVNFCThatIsNotKnownIsAnsweredWithAllThatAre(t *testing.T) {
 	w, _ := lifecycletest.CreatedWithMembers(t)
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.ScaleInStart("worker-7", "", lifecycletest.MemberStack))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.ScaleInStart("worker-7", "", lifecycletest.MemberStack))
 	faults := faults(w, err)
 	if len(faults) != 2 || faults[0].Pointer != "/vnfcInstanceIds/0" || faults[1].Pointer != "/vnfcInstanceIds/1" {
 		t.Fatalf("faults %+v, want one for each name that is not known", faults)

@@ -21,14 +21,14 @@ func TestARetryOfAScaleOutWaitsForTheServersOfTheFirstAttempt(t *testing.T) {
 		t.Fatalf("targets %v, want the new worker alone", op.Targets)
 	}
 	w.Clock.Advance(31 * time.Minute)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	for range 2 { // Tacker's retry sends no topology that is new any more
 		op = w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, grown))
 		if want := []string{second}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
 			t.Fatalf("the retry is %+v, want PROCESSING for the new worker", op)
 		}
 		w.Clock.Advance(31 * time.Minute)
-		w.Must(w.LCM.Sweep(w.Ctx))
+		w.Must(w.Lifecycle.Sweep(w.Ctx))
 	}
 	w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, grown))
 	w.Converge(second)
@@ -64,7 +64,7 @@ func TestTheIdempotencyKey(t *testing.T) {
 		t.Errorf("the same key made operation %s while %s is in progress", joined.ID, first.ID)
 	}
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	anew := w.Post(r)
 	if anew.ID == first.ID || anew.State != api.Processing {
 		t.Errorf("after a failure the key gives %+v, want a new attempt", anew)
@@ -75,7 +75,7 @@ func TestTheIdempotencyKey(t *testing.T) {
 	}
 	other := lifecycletest.Request(api.Terminate, api.PhaseEnd)
 	other.IdempotencyKey = r.IdempotencyKey
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, other)
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, other)
 	w.WantRefused(err, api.ProblemConflict, "occurrence-1", "(INSTANTIATE) of this instance")
 	if got := len(w.Operations()); got != 2 {
 		t.Errorf("%d operations on record, want 2", got)
@@ -88,7 +88,7 @@ func TestOneOperationAtATime(t *testing.T) {
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
 	op := w.Post(lifecycletest.Request(api.Instantiate, api.PhaseEnd))
 	for _, r := range []api.OperationRequest{lifecycletest.Request(api.Instantiate, api.PhaseStart), lifecycletest.Request(api.Instantiate, api.PhaseEnd)} {
-		_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+		_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 		w.WantRefused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE), since ")
 		w.WantActions(err, api.Action{Call: api.CallGetOperation, ID: op.ID}, api.Action{Call: api.CallCancelOperation, ID: op.ID})
 	}
@@ -119,7 +119,7 @@ func TestAStackThatWasRolledBackFailsTheEnd(t *testing.T) {
 	op := w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
 	w.WantRefused(op.Error, api.ProblemStackFailed, "ROLLBACK_COMPLETE")
 	c.SetStatus(lifecycletest.StackOne, "ROLLBACK_IN_PROGRESS", "")
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
 	w.WantRefused(err, api.ProblemStackInProgress)
 }
 
@@ -128,7 +128,7 @@ func TestAStackThatFailedBeforeItHadServers(t *testing.T) {
 	for name, made := range map[string]*api.Topology{"without servers": lifecycletest.TopologyOf(), "with another stack's server": lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.UUID(5, 1), "master"))} {
 		t.Run(name, func(t *testing.T) {
 			w, c := lifecycletest.InCloud(t)
-			_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.UUID(8, 8), lifecycletest.Spec(lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.UUID(5, 1), "master"))))
+			_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.UUID(8, 8), lifecycletest.Spec(lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.UUID(5, 1), "master"))))
 			w.Must(err)
 			w.Put(lifecycletest.StackSpec(lifecycletest.StackOne))
 			w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
@@ -147,11 +147,11 @@ func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
 	w := lifecycletest.New(t)
 	w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
 	for _, phase := range []api.OperationPhase{api.PhaseStart, api.PhaseEnd} {
-		_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, phase))
+		_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, phase))
 		w.WantRefused(err, api.ProblemFilesMissing, "/additionalParams/k8s_cluster_installation_param/script_path", lifecycletest.ScriptFile+" is missing")
 	}
 	w.Upload(lifecycletest.ScriptFile, "")
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart))
 	w.WantRefused(err, api.ProblemFilesMissing, lifecycletest.ScriptFile+" is empty")
 	if i := w.Instance(); len(i.MissingFiles) != 0 || len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
 		t.Errorf("missing %v, files %+v; want the file with its fault", i.MissingFiles, i.Files)
@@ -163,7 +163,7 @@ func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
 	w.Put(other)
 	w.Post(lifecycletest.Request(api.Instantiate, api.PhaseEnd)) // its START has completed
 	w.Converge(lifecycletest.StorageServer, lifecycletest.MasterServer, lifecycletest.WorkerServer)
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd)) // an END without START
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd)) // an END without START
 	w.WantRefused(err, api.ProblemFilesMissing, "Scripts/other.sh")
 	w.Post(lifecycletest.Request(api.Terminate, api.PhaseStart)) // needs no files
 }
@@ -180,9 +180,9 @@ func TestOperationsAreListedNewestFirst(t *testing.T) {
 		t.Errorf("operations %v, want %v", got, want)
 	}
 	for _, sequence := range []int64{0, 3, -1} {
-		_, err := w.LCM.Operations.GetOperation(w.Ctx, lifecycletest.InstanceID, sequence)
+		_, err := w.Lifecycle.Operations.GetOperation(w.Ctx, lifecycletest.InstanceID, sequence)
 		w.WantRefused(err, api.ProblemNotFound)
 	}
-	_, err := w.LCM.Operations.ListOperations(w.Ctx, lifecycletest.UUID(7, 7))
+	_, err := w.Lifecycle.Operations.ListOperations(w.Ctx, lifecycletest.UUID(7, 7))
 	w.WantRefused(err, api.ProblemNotFound)
 }

@@ -33,7 +33,7 @@ func TestWhatAnOlderControllerAcceptedCanBeTerminated(t *testing.T) {
 				t.Errorf("the instance is %s with the topology %+v", i.State, i.Topology)
 			}
 			w.Restart()
-			w.Must(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
+			w.Must(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID))
 		})
 	}
 }

@@ -25,7 +25,7 @@ func TestWhatIsNotDoneWithARegistry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lifecycletest.Registry(t)
-			_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, c.r)
+			_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, c.r)
 			if faults := faults(w, err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
 				t.Errorf("faults %v, want one at %s that says %q", faults, c.pointer, c.says)
 			}

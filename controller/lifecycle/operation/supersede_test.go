@@ -89,7 +89,7 @@ func TestALateRepeatAfterTerminateBeginsNothing(t *testing.T) {
 		"an END that was cancelled":   {end, func(w *lifecycletest.World, op api.Operation) { w.MustCancel(op) }, api.Failed},
 		"an END whose deadline has passed": {end, func(w *lifecycletest.World, _ api.Operation) {
 			w.Clock.Advance(time.Hour)
-			w.Must(w.LCM.Sweep(w.Ctx))
+			w.Must(w.Lifecycle.Sweep(w.Ctx))
 		}, api.Failed},
 		"an END of before a restore": {end, func(w *lifecycletest.World, _ api.Operation) {
 			w.Converge(lifecycletest.StorageServer, lifecycletest.MasterServer, lifecycletest.WorkerServer)

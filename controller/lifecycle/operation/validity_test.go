@@ -68,7 +68,7 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 			r := lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.WorkerServer)
 			c.change(&r)
 			before := w.LastCommit()
-			_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+			_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 			if faults := faults(w, err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
 				t.Errorf("faults %v, want one at %s that says %q", faults, c.pointer, c.says)
 			}
@@ -112,7 +112,7 @@ func TestHealAndScaleNeedAnInstanceThatIsInstantiated(t *testing.T) {
 	w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
 	for _, r := range []api.OperationRequest{lifecycletest.Heal(api.PhaseStart, nil), lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, lifecycletest.FullTopology())} {
-		_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+		_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 		w.WantRefused(err, api.ProblemConflict, "NOT_INSTANTIATED", "INSTANTIATE END")
 	}
 }
@@ -121,25 +121,25 @@ func TestInstantiateNeedsServersWithARole(t *testing.T) {
 	w := lifecycletest.New(t)
 	w.Put(lifecycletest.Spec(nil))
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseEnd))
 	w.WantRefused(err, api.ProblemInvalid, "/topology: is missing and none is known")
 	r := lifecycletest.Request(api.Instantiate, api.PhaseEnd)
 	r.Topology = lifecycletest.TopologyOf(api.Server{ID: lifecycletest.WorkerServer, Name: "other"})
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 	w.WantRefused(err, api.ProblemInvalid, "/topology/servers", `connection point "storage_server_CP" (storage)`)
 	r.Partial = true // a part of a VNF is more than nothing
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 	w.WantRefused(err, api.ProblemInvalid, "/topology/servers: holds no server with a role")
 	if i := w.Instance(); i.State != api.NotInstantiated || len(w.Operations()) != 0 {
 		t.Errorf("the instance is %s after an END without any server, its operations are %+v", i.State, w.Operations())
 	}
 	r.Partial = false
 	r.Topology = lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"))
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 	w.WantRefused(err, api.ProblemTopologyIncomplete, "/topology/servers: no server has the role master", "no server has the role worker")
 	r.Partial = true
 	if op := w.Post(r); op.State != api.Processing || len(op.Warnings) > 0 {
 		t.Errorf("INSTANTIATE END of a partial topology is %+v, want PROCESSING without warnings", op)
 	}
-	w.WantRefused(w.LCM.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemOperationInProgress)
+	w.WantRefused(w.Lifecycle.Instances.DeleteInstance(w.Ctx, lifecycletest.InstanceID), api.ProblemOperationInProgress)
 }

@@ -17,7 +17,7 @@ func TestHealOfTheStorageServerWithdrawsItsVolumes(t *testing.T) {
 	if s := w.Section(lifecycletest.MasterServer); start.State != api.Processing || s.State != api.PersistentVolumesAbsent || s.Servers[0] != "10.10.0.5" {
 		t.Fatalf("HEAL START is %+v, the section %+v", start, s)
 	}
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(lifecycletest.UUID(1, 2)), lifecycletest.StorageServer))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(lifecycletest.UUID(1, 2)), lifecycletest.StorageServer))
 	w.WantRefused(err, api.ProblemOperationInProgress, "HEAL START")
 	w.Restart()
 	w.ReportVolumes(lifecycletest.MasterServer, api.ConditionTrue, api.ReasonRegistered, "")
@@ -75,7 +75,7 @@ func TestASecondStartTakesTheWithdrawalOver(t *testing.T) {
 			c.outcome(w, second)
 			for range 2 { // its own deadline, and that of waiting for the END
 				w.Clock.Advance(time.Hour)
-				w.Must(w.LCM.Sweep(w.Ctx))
+				w.Must(w.Lifecycle.Sweep(w.Ctx))
 			}
 			w.WantState(second, api.Failed)
 			w.Converge(lifecycletest.StorageServer)
@@ -93,7 +93,7 @@ func TestAnotherOperationTakesAWithdrawalBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := lifecycletest.Registered(t)
 			start := w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))
-			_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+			_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 			w.WantRefused(err, api.ProblemOperationInProgress, "HEAL START")
 			w.ReportAbsent()
 			w.Post(r)
@@ -156,12 +156,12 @@ func TestAnEntireHealWithAnotherStackWithdrawsNothing(t *testing.T) {
 func TestAStartNeedsWhoIsToBeAsked(t *testing.T) {
 	w := lifecycletest.Registered(t)
 	r := lifecycletest.Heal(api.PhaseStart, lifecycletest.HealedTopology(lifecycletest.UUID(1, 2)), lifecycletest.StorageServer)
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 	if f := faults(w, err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" || !strings.Contains(f[0].Message, "no longer has it") {
 		t.Errorf("a topology without the storage server: %+v", f)
 	}
 	r.Topology = lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.WorkerServer, "worker"))
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
 	if f := faults(w, err); len(f) != 1 || !strings.Contains(f[0].Message, "has no master that could withdraw") {
 		t.Errorf("a topology without a master: %+v", f)
 	}
@@ -181,7 +181,7 @@ func TestAKeyJoinsTheStartAtWork(t *testing.T) {
 		t.Errorf("the key gives %+v, want %s, which is over", done, first.ID)
 	}
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if anew := w.Post(r); anew.ID == first.ID || anew.State != api.Processing {
 		t.Errorf("after it was taken back the key gives %+v, want a new one", anew)
 	}
@@ -200,7 +200,7 @@ func TestAKeyBeginsAnotherStartAfterItsEndHasFailed(t *testing.T) {
 	if again := w.Post(r); again.ID != first.ID || !again.Joined { // late, and the END is in progress
 		t.Errorf("the key gives %+v, want %s", again, first.ID)
 	}
-	if _, err := w.LCM.Operations.CancelOperation(w.Ctx, lifecycletest.InstanceID, op.Sequence, "the driver, at its deadline"); err != nil {
+	if _, err := w.Lifecycle.Operations.CancelOperation(w.Ctx, lifecycletest.InstanceID, op.Sequence, "the driver, at its deadline"); err != nil {
 		t.Fatal(err)
 	}
 	w.Converge(lifecycletest.StorageServer)
@@ -224,7 +224,7 @@ func TestAKeyBeginsAnotherStartAfterItsEndHasFailed(t *testing.T) {
 func TestScaleInNamesWhoLeavesAndWithdrawsNothing(t *testing.T) {
 	w := lifecycletest.Registered(t)
 	start := lifecycletest.Scale(api.ScaleIn, api.PhaseStart, nil)
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, start)
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, start)
 	if f := faults(w, err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" {
 		t.Errorf("a SCALE_IN that names no VNFC: %+v", f)
 	}
@@ -257,7 +257,7 @@ func TestARetryWaitsForTheNodesWhoseDocumentsTheFailedAttemptChanged(t *testing.
 		t.Fatalf("targets %v lack the master", ids)
 	}
 	w.Clock.Advance(31 * time.Minute)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	w.WantState(first, api.Failed)
 	before := w.Node(lifecycletest.MasterServer).Generation
 	retry := w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(replacement), lifecycletest.StorageServer))

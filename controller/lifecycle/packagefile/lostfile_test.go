@@ -25,7 +25,7 @@ func TestALostFileIsMissing(t *testing.T) {
 	if i := w.Instance(); !slices.Equal(i.MissingFiles, []string{lifecycletest.ImageFile}) || len(i.Files) != 0 {
 		t.Errorf("missing %v, files %+v", i.MissingFiles, i.Files)
 	}
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.RegistryServer))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.RegistryServer))
 	var problem *api.Problem
 	if !errors.As(err, &problem) || problem.Type != api.ProblemFilesMissing {
 		t.Errorf("a START: %v", err)

@@ -22,7 +22,7 @@ func TestTwoManifestsMayNotRegisterOneVolume(t *testing.T) {
 		"spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], nfs: {server: 0.0.0.0, path: /volume/nfs/pv1}}\n"
 	w.Upload("pv1.yaml", manifest)
 	w.Upload("pv2.yaml", manifest)
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart))
 	w.WantRefused(err, api.ProblemFilesMissing, "/pv_registration_params/1/pv_manifest_file_path", `PersistentVolume "pv1"`)
 	w.Upload("pv2.yaml", strings.Replace(manifest, "name: pv1", "name: pv2", 1))
 	w.Post(lifecycletest.Request(api.Instantiate, api.PhaseStart))

@@ -74,7 +74,7 @@ func TestAFileThatIsNotCheckedYetChangesNoDocument(t *testing.T) {
 	for _, note := range []string{"second", "third"} {
 		w.Arrive(lifecycletest.ImageFile, w.SavedImage(note))
 	}
-	w.Must(w.LCM.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID))
+	w.Must(w.Lifecycle.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID))
 	w.Must(w.Files.Collect(w.Ctx))
 	if diff := cmp.Diff(before, w.Document(lifecycletest.RegistryServer)); diff != "" {
 		t.Errorf("the document changed (-before +after):\n%s", diff)
@@ -150,7 +150,7 @@ func TestAnOlderControllersStateIsTakenUp(t *testing.T) {
 	}))
 	w.Restart()
 	c := w.Document(lifecycletest.RegistryServer)
-	if c.Registry == nil || !w.LCM.Nodes.NodeReads(w.Ctx, lifecycletest.RegistryServer, c.Registry.Image.File.Sha256) {
+	if c.Registry == nil || !w.Lifecycle.Nodes.NodeReads(w.Ctx, lifecycletest.RegistryServer, c.Registry.Image.File.Sha256) {
 		t.Errorf("document %+v, whose file the node may not read", c)
 	}
 }

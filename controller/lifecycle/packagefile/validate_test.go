@@ -19,7 +19,7 @@ func TestAFileWhoseCheckWasCutOffBlocksUntilItIsChecked(t *testing.T) {
 		f.ValidatedFor = "" // what an upload leaves that dies before the check
 		return tx.Files().Put(key, f)
 	}))
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart))
 	w.WantRefused(err, api.ProblemFilesMissing, "still being checked")
 	w.Restart()
 	w.Post(lifecycletest.Request(api.Instantiate, api.PhaseStart))

@@ -70,9 +70,9 @@ func TestAWorkerJoinsAYearLater(t *testing.T) {
 	ids := []string{lifecycletest.StorageServer, lifecycletest.MasterServer, second, lifecycletest.WorkerServer}
 	w.Clock.Advance(365 * 24 * time.Hour)
 	w.Restart()
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	for _, id := range ids { // their certificates were renewed meanwhile
-		w.LCM.Nodes.Seen(id)
+		w.Lifecycle.Nodes.Seen(id)
 	}
 	before := map[string]api.NodeConfig{}
 	for _, id := range ids {
@@ -122,7 +122,7 @@ func TestAClusterThatTheControllerDoesNotKnowIsNotMadeAgain(t *testing.T) {
 		}, lifecycletest.CAHash},
 		"restored": {func(w *lifecycletest.World) {
 			w.Restore() // what it reported of its membership was not in the backup
-			_, err := w.LCM.Instances.ConfirmInstance(w.Ctx, lifecycletest.InstanceID)
+			_, err := w.Lifecycle.Instances.ConfirmInstance(w.Ctx, lifecycletest.InstanceID)
 			w.Must(err)
 		}, ""},
 	} {

@@ -67,7 +67,7 @@ type Volume struct {
 
 // Observed is what is known of a node by what it has reported in this epoch.
 type Observed struct {
-	// Enrolled: it has an identity. Heard: it also was heard of within three cadences.
+	// Enrolled: it has an identity. Heard: it also was heard of within three poll intervals.
 	Enrolled, Heard bool
 	// Serves is the digest of the document for which it reports ExportsServed; empty
 	// for none.

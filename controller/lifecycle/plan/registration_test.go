@@ -52,13 +52,13 @@ func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
 	}
 	for range 4 {
 		w.Clock.Advance(30 * time.Second)
-		w.LCM.Nodes.Seen(second)
-		w.Must(w.LCM.Sweep(w.Ctx))
+		w.Lifecycle.Nodes.Seen(second)
+		w.Must(w.Lifecycle.Sweep(w.Ctx))
 	}
 	if w.Section(second) == nil || w.Section(lifecycletest.MasterServer) != nil {
 		t.Fatal("the master that fell silent still speaks for the cluster")
 	}
-	w.LCM.Nodes.Seen(lifecycletest.MasterServer)
+	w.Lifecycle.Nodes.Seen(lifecycletest.MasterServer)
 	if w.Section(second) == nil || w.Section(lifecycletest.MasterServer) != nil {
 		t.Error("the one that came back has taken over from one that is well")
 	}
@@ -69,8 +69,8 @@ func TestAWithdrawalWhoseMasterIsLostGoesToAnother(t *testing.T) {
 	start := w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))
 	for range 4 {
 		w.Clock.Advance(30 * time.Second)
-		w.LCM.Nodes.Seen(second)
-		w.Must(w.LCM.Sweep(w.Ctx))
+		w.Lifecycle.Nodes.Seen(second)
+		w.Must(w.Lifecycle.Sweep(w.Ctx))
 	}
 	w.WantSection(lifecycletest.MasterServer, "")
 	w.WantSection(second, api.PersistentVolumesAbsent)

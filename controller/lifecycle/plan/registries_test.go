@@ -79,7 +79,7 @@ func TestTheSpecificationsRegistriesReachMastersAndWorkers(t *testing.T) {
 		if diff := cmp.Diff(want, w.Document(id).Registries); diff != "" {
 			t.Errorf("registries of %s (-want +got):\n%s", id, diff)
 		}
-		if !w.LCM.Nodes.NodeReads(w.Ctx, id, sha256Of(w, ca)) || w.LCM.Nodes.NodeReads(w.Ctx, id, sha256Of(w, lifecycletest.ScriptFile)) {
+		if !w.Lifecycle.Nodes.NodeReads(w.Ctx, id, sha256Of(w, ca)) || w.Lifecycle.Nodes.NodeReads(w.Ctx, id, sha256Of(w, lifecycletest.ScriptFile)) {
 			t.Errorf("%s reads the CA, and not the script", id)
 		}
 		if g := w.Document(id).Generation; g != 1 {
@@ -101,7 +101,7 @@ func TestAnotherCAReachesEveryNode(t *testing.T) {
 		if c.Generation != 2 || c.Registries[1].CACertificate.Sha256 != sha256Of(w, ca) {
 			t.Errorf("document of %s %+v, want the new CA in generation 2", id, c)
 		}
-		if w.LCM.Nodes.NodeReads(w.Ctx, id, old) || w.Node(id).Ready {
+		if w.Lifecycle.Nodes.NodeReads(w.Ctx, id, old) || w.Node(id).Ready {
 			t.Errorf("%s may read the old CA, or is ready without the new one", id)
 		}
 	}
@@ -121,7 +121,7 @@ func TestAnotherPasswordReachesEveryNodeAndNothingElse(t *testing.T) {
 	w := connected(t)
 	var log bytes.Buffer
 	everything := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.LCM.Instances.Log, w.LCM.Nodes.Log, w.LCM.Reconciler.Log, w.LCM.Discovery.Log = everything, everything, everything, everything
+	w.Lifecycle.Instances.Log, w.Lifecycle.Nodes.Log, w.Lifecycle.Reconciler.Log, w.Lifecycle.Discovery.Log = everything, everything, everything, everything
 	spec := w.Verbatim("registry-connections.json")
 	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"password": "user01"`), []byte(`"password": "`+password+`"`), 1)
 	w.Put(spec)
@@ -135,10 +135,10 @@ func TestAnotherPasswordReachesEveryNodeAndNothingElse(t *testing.T) {
 	sick.Conditions[0].Status = api.ConditionFalse
 	w.Report(lifecycletest.MasterServer, sick)
 	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"username": "user01"`), []byte(`"username": 7`), 1)
-	_, _, refused := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, spec)
-	nodes, err := w.LCM.Nodes.ListNodes(w.Ctx, "", true)
+	_, _, refused := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, spec)
+	nodes, err := w.Lifecycle.Nodes.ListNodes(w.Ctx, "", true)
 	w.Must(err)
-	operations, err := w.LCM.Operations.ListOperations(w.Ctx, "")
+	operations, err := w.Lifecycle.Operations.ListOperations(w.Ctx, "")
 	w.Must(err)
 	for what, seen := range map[string]any{"instance": w.Instance(), "nodes": nodes, "operations": operations, "error": fmt.Sprint(refused), "log": log.String()} {
 		text, err := json.Marshal(seen)
@@ -165,7 +165,7 @@ func TestARegistryThatLeavesTheParametersLeavesTheDocuments(t *testing.T) {
 		if c := w.Document(id); c.Registries == nil || len(c.Registries) > 0 || c.Generation != 2 {
 			t.Errorf("document of %s %+v, want an empty list", id, c)
 		}
-		if w.LCM.Nodes.NodeReads(w.Ctx, id, sha256Of(w, ca)) {
+		if w.Lifecycle.Nodes.NodeReads(w.Ctx, id, sha256Of(w, ca)) {
 			t.Errorf("%s may read a CA that its document does not name", id)
 		}
 	}

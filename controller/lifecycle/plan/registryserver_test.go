@@ -18,13 +18,13 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	if i.Kind != api.PrivateRegistry || len(i.Warnings) > 0 || !slices.Equal(i.MissingFiles, []string{lifecycletest.ImageFile}) {
 		t.Errorf("instance %+v, want one without warnings that lacks its image", i)
 	}
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart))
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Request(api.Instantiate, api.PhaseStart))
 	w.WantRefused(err, api.ProblemFilesMissing, lifecycletest.ImageFile+" is missing")
 	w.Upload(lifecycletest.ImageFile, w.SavedImage("first"))
 	w.Post(lifecycletest.Request(api.Instantiate, api.PhaseStart))
 	end := lifecycletest.Request(api.Instantiate, api.PhaseEnd)
 	end.Topology = lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.WorkerServer, "worker"))
-	_, err = w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, end)
+	_, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, end)
 	w.WantRefused(err, api.ProblemInvalid, "/topology/servers", `connection point "CP1" (registry)`)
 	end.Topology = lifecycletest.RegistryTopology(lifecycletest.RegistryServer)
 	op := w.Post(end)
@@ -45,8 +45,8 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	if diff := cmp.Diff(want, config.Registry); diff != "" {
 		t.Errorf("registry section (-want +got):\n%s", diff)
 	}
-	if !w.LCM.Nodes.NodeReads(w.Ctx, lifecycletest.RegistryServer, file.Sha256) || w.LCM.Nodes.NodeReads(w.Ctx, lifecycletest.RegistryServer, strings.Repeat("0", 64)) ||
-		w.LCM.Nodes.NodeReads(w.Ctx, lifecycletest.RegistryHealed, file.Sha256) {
+	if !w.Lifecycle.Nodes.NodeReads(w.Ctx, lifecycletest.RegistryServer, file.Sha256) || w.Lifecycle.Nodes.NodeReads(w.Ctx, lifecycletest.RegistryServer, strings.Repeat("0", 64)) ||
+		w.Lifecycle.Nodes.NodeReads(w.Ctx, lifecycletest.RegistryHealed, file.Sha256) {
 		t.Error("a node reads the files that its document names, all of them and no other")
 	}
 	w.Converge(lifecycletest.RegistryServer)

@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// lostAfter is how many cadences a node may be silent.
+// lostAfter is how many poll intervals a node may be silent.
 const lostAfter = 3
 
 // toldEvery is the least time between two losses of a node that are told. A loss that comes earlier
@@ -21,8 +21,8 @@ const toldEvery = 10 * time.Minute
 // Presence is safe for concurrent use. Its fields are set before use.
 type Presence struct {
 	Now func() time.Time
-	// Cadence is how often a node is heard of at least: the controller's long poll.
-	Cadence time.Duration
+	// PollInterval is how often a node is heard of at least: the controller's long poll.
+	PollInterval time.Duration
 
 	mu      sync.Mutex
 	started time.Time
@@ -191,7 +191,7 @@ func (p *Presence) NewlyLost() (ids []string) {
 	for id, h := range p.nodes {
 		switch {
 		case h.lost && !h.told:
-		case !h.lost && now.Sub(p.since(h)) > lostAfter*p.Cadence:
+		case !h.lost && now.Sub(p.since(h)) > lostAfter*p.PollInterval:
 			h.lost, h.activity = true, nil
 			ids = append(ids, id)
 		default:

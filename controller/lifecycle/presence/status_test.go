@@ -21,13 +21,13 @@ func TestTimeAloneTakesNothingFromTheMasterThatSpeaks(t *testing.T) {
 	w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, grown))
 	w.Converge(second, lifecycletest.MasterServer)
 	for range 3 {
-		w.Clock.Advance(lifecycletest.Cadence)
-		w.LCM.Nodes.Seen(second)
-		w.Must(w.LCM.Sweep(w.Ctx))
+		w.Clock.Advance(lifecycletest.PollInterval)
+		w.Lifecycle.Nodes.Seen(second)
+		w.Must(w.Lifecycle.Sweep(w.Ctx))
 	}
 	w.WantRefused(w.Enroll(second), api.ProblemIdentityLive) // the clock goes on
 	inLine := func(when string) {
-		if w.Writes(func() { w.Must(w.LCM.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID)) }) {
+		if w.Writes(func() { w.Must(w.Lifecycle.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID)) }) {
 			t.Errorf("%s, the records are not in line with the desired state in force", when)
 		}
 	}
@@ -35,7 +35,7 @@ func TestTimeAloneTakesNothingFromTheMasterThatSpeaks(t *testing.T) {
 	if got := w.Node(lifecycletest.MasterServer).State; got != api.NodeEnrolled || w.Section(lifecycletest.MasterServer) == nil {
 		t.Errorf("before the sweep the first master is %s and its section %+v", got, w.Section(lifecycletest.MasterServer))
 	}
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	inLine("after the sweep")
 	if got := w.Node(lifecycletest.MasterServer).State; got != api.NodeLost || w.Section(lifecycletest.MasterServer) != nil || w.Section(second) == nil {
 		t.Errorf("after the sweep the first master is %s and its section %+v, that of the second %+v", got, w.Section(lifecycletest.MasterServer), w.Section(second))
@@ -44,16 +44,16 @@ func TestTimeAloneTakesNothingFromTheMasterThatSpeaks(t *testing.T) {
 
 func TestANodeIsLostAfterThreeCadencesOfSilence(t *testing.T) {
 	w := lifecycletest.Instantiated(t)
-	w.LCM.Nodes.Seen(lifecycletest.StorageServer)
+	w.Lifecycle.Nodes.Seen(lifecycletest.StorageServer)
 	w.Clock.Advance(90 * time.Second)
-	w.LCM.Nodes.Seen(lifecycletest.MasterServer)
+	w.Lifecycle.Nodes.Seen(lifecycletest.MasterServer)
 	if got := w.Node(lifecycletest.StorageServer).State; got != api.NodeEnrolled {
-		t.Errorf("after exactly three cadences the node is %s", got)
+		t.Errorf("after exactly three poll intervals the node is %s", got)
 	}
 	w.Clock.Advance(time.Second)
 	changed, stop := w.Hub.Watch(notify.Nodes)
 	defer stop()
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if !lifecycletest.Woken(changed) {
 		t.Error("who watches the nodes was not told")
 	}
@@ -62,7 +62,7 @@ func TestANodeIsLostAfterThreeCadencesOfSilence(t *testing.T) {
 			t.Errorf("%s is %s, want %s", id, got, want)
 		}
 	}
-	w.LCM.Nodes.Seen(lifecycletest.StorageServer)
+	w.Lifecycle.Nodes.Seen(lifecycletest.StorageServer)
 	if got := w.Node(lifecycletest.StorageServer).State; got != api.NodeEnrolled {
 		t.Errorf("the node that called is %s", got)
 	}
@@ -73,12 +73,12 @@ func TestSilenceCountsFromTheStartOfTheController(t *testing.T) {
 	w.Clock.Advance(24 * time.Hour)
 	w.Restart()
 	w.Clock.Advance(time.Minute)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if got := w.Node(lifecycletest.StorageServer).State; got != api.NodeEnrolled {
 		t.Errorf("a minute after the restart the node is %s", got)
 	}
 	w.Clock.Advance(time.Minute)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if got := w.Node(lifecycletest.StorageServer).State; got != api.NodeLost {
 		t.Errorf("two minutes after the restart the silent node is %s", got)
 	}
@@ -88,7 +88,7 @@ func TestSilenceCountsFromTheStartOfTheController(t *testing.T) {
 func TestALostNodeThatEnrollsAgainIsLostNoMore(t *testing.T) {
 	w := lifecycletest.Instantiated(t)
 	w.Clock.Advance(2 * time.Minute)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if got := w.Node(lifecycletest.StorageServer).State; got != api.NodeLost {
 		t.Fatalf("after two minutes the silent node is %s", got)
 	}
@@ -107,15 +107,15 @@ func TestAMasterThatEnrollsAndIsNeverHeardOfAgainIsMissed(t *testing.T) {
 	w.Put(lifecycletest.WithVolumes(grown))
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
 	w.Upload(lifecycletest.ManifestFile, lifecycletest.ManifestOf("pv1"))
-	w.Must(w.LCM.Sweep(w.Ctx)) // the controller runs
+	w.Must(w.Lifecycle.Sweep(w.Ctx)) // the controller runs
 	w.Must(w.Enroll(lifecycletest.MasterServer))
 	w.Converge(second, lifecycletest.StorageServer)
 	w.WantSection(lifecycletest.MasterServer, api.PersistentVolumesPresent)
 	for range 4 {
 		w.Clock.Advance(30 * time.Second)
-		w.LCM.Nodes.Seen(second)
-		w.LCM.Nodes.Seen(lifecycletest.StorageServer)
-		w.Must(w.LCM.Sweep(w.Ctx))
+		w.Lifecycle.Nodes.Seen(second)
+		w.Lifecycle.Nodes.Seen(lifecycletest.StorageServer)
+		w.Must(w.Lifecycle.Sweep(w.Ctx))
 	}
 	w.WantSection(second, api.PersistentVolumesPresent)
 }
@@ -127,10 +127,10 @@ func TestAStorageServerThatIsBackIsHeardAtOnce(t *testing.T) {
 	w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))
 	w.ReportAbsent()
 	w.Clock.Advance(2 * time.Minute)
-	w.LCM.Nodes.Seen(lifecycletest.MasterServer)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Lifecycle.Nodes.Seen(lifecycletest.MasterServer)
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	w.Post(lifecycletest.Request(api.Instantiate, api.PhaseEnd)) // takes the withdrawal back
 	w.WantSection(lifecycletest.MasterServer, "")
-	w.LCM.Nodes.Seen(lifecycletest.StorageServer)
+	w.Lifecycle.Nodes.Seen(lifecycletest.StorageServer)
 	w.WantSection(lifecycletest.MasterServer, api.PersistentVolumesPresent)
 }

@@ -78,7 +78,7 @@ func TestARestoredBackupCountsNoOldSuccess(t *testing.T) {
 	w.Must(w.Enroll(lifecycletest.UUID(1, 2)))
 	before := w.Status(lifecycletest.UUID(1, 2))
 	w.Restore()
-	_, err := w.LCM.Instances.ConfirmInstance(w.Ctx, lifecycletest.InstanceID)
+	_, err := w.Lifecycle.Instances.ConfirmInstance(w.Ctx, lifecycletest.InstanceID)
 	w.Must(err)
 	w.Report(lifecycletest.UUID(1, 2), before)
 	if got := w.Operation(op.ID); got.State != api.Processing || got.Targets[0].Ready || len(got.Targets) != 1 {

@@ -49,7 +49,7 @@ func TestAnAnswerToAnEarlierStartIsNoneToThisOne(t *testing.T) {
 	early.Condition(api.ConditionPersistentVolumesRegistered).Reason = api.ReasonAbsent
 	w.Report(lifecycletest.MasterServer, early)
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	w.Converge(lifecycletest.StorageServer, lifecycletest.MasterServer)
 	ready := w.Status(lifecycletest.MasterServer)
 	second := w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))

@@ -50,7 +50,7 @@ func TestACancelledWithdrawalIsTakenBack(t *testing.T) {
 			}
 			w.Restart()
 			w.Clock.Advance(time.Hour) // past its deadline
-			w.Must(w.LCM.Sweep(w.Ctx))
+			w.Must(w.Lifecycle.Sweep(w.Ctx))
 			w.WantRefused(w.WantState(start, api.Failed).Error, api.ProblemCancelled)
 		})
 	}

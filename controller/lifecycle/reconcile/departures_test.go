@@ -10,7 +10,7 @@ import (
 
 // However a START ends without its END, the members stay: the owner uncordons their Nodes.
 func TestAStartThatEndsEarlyIsTakenBackFromTheMembers(t *testing.T) {
-	end := func(w *lifecycletest.World) { w.Clock.Advance(time.Hour); w.Must(w.LCM.Sweep(w.Ctx)) }
+	end := func(w *lifecycletest.World) { w.Clock.Advance(time.Hour); w.Must(w.Lifecycle.Sweep(w.Ctx)) }
 	for name, c := range map[string]struct {
 		before  func(*lifecycletest.World)
 		ends    func(*lifecycletest.World, api.Operation)
@@ -50,7 +50,7 @@ func TestAPutTakesNoMemberFromAStartThatItLeaves(t *testing.T) {
 	w := lifecycletest.Clustered(t)
 	start := w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.WorkerServer))
 	gone := lifecycletest.AsMembers(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.10.0.0/24"), Topology: lifecycletest.ClusterOf(lifecycletest.MasterServer, lifecycletest.OtherMaster, lifecycletest.LastMaster, lifecycletest.SecondWorker)})
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, gone)
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, gone)
 	w.WantRefused(err, api.ProblemOperationInProgress, start.ID, lifecycletest.WorkerServer)
 	w.Put(lifecycletest.AsMembers(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.20.0.0/24")}))
 	w.WantAskedToLeave(lifecycletest.MasterServer, lifecycletest.WorkerServer)
@@ -102,7 +102,7 @@ func TestAForcedStartWaitsForAnAnswerOnly(t *testing.T) {
 			w.FallSilent(lifecycletest.MasterServer, lifecycletest.OtherMaster, lifecycletest.LastMaster)
 		}, api.Completed},
 		"one master falls silent": {func(w *lifecycletest.World) { w.FallSilent(lifecycletest.MasterServer) }, api.Processing},
-		"its deadline":            {func(w *lifecycletest.World) { w.Clock.Advance(time.Hour); w.Must(w.LCM.Operations.Sweep(w.Ctx)) }, api.Failed},
+		"its deadline":            {func(w *lifecycletest.World) { w.Clock.Advance(time.Hour); w.Must(w.Lifecycle.Operations.Sweep(w.Ctx)) }, api.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lifecycletest.Clustered(t)
@@ -110,7 +110,7 @@ func TestAForcedStartWaitsForAnAnswerOnly(t *testing.T) {
 			if !start.Force {
 				t.Errorf("the record %+v does not say that it is forced", start)
 			}
-			if config, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.MasterServer); err != nil || !config.ClusterDepartures.Force {
+			if config, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.MasterServer); err != nil || !config.ClusterDepartures.Force {
 				t.Errorf("the owner is asked for %+v, %v", config.ClusterDepartures, err)
 			}
 			c.then(w)

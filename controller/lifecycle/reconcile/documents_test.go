@@ -23,7 +23,7 @@ func TestOtherParametersReachTheNodesThatTheyConcern(t *testing.T) {
 	if got := w.Put(other).DesiredVersion; got != 2 {
 		t.Errorf("desired version %d, want 2", got)
 	}
-	config, digest, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
+	config, digest, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
 	w.Must(err)
 	if config.Generation != 2 || config.Storage.Exports[0].Client != "10.20.0.0/24" || digest != config.Digest() {
 		t.Errorf("document %+v with digest %s", config, digest)
@@ -40,7 +40,7 @@ func TestAVolumeIsInOneDocumentAtATime(t *testing.T) {
 	w := lifecycletest.New(t)
 	w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
 	second, theirs := lifecycletest.UUID(7, 7), lifecycletest.UUID(1, 2)
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, second, lifecycletest.Spec(lifecycletest.TopologyOf(lifecycletest.Server(theirs, "storage"))))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, second, lifecycletest.Spec(lifecycletest.TopologyOf(lifecycletest.Server(theirs, "storage"))))
 	w.Must(err)
 	n := w.Node(theirs)
 	if len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonMultiAttached || !strings.Contains(n.Withheld[0].Message, lifecycletest.InstanceID) {
@@ -84,7 +84,7 @@ func TestAReformatReachesTheDocumentAndLeavesIt(t *testing.T) {
 			w := lifecycletest.New(t)
 			w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
 			requested := func() (bool, int64) {
-				config, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
+				config, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
 				w.Must(err)
 				return config.Storage.Volumes[0].ReformatRequested, config.Generation
 			}
@@ -114,7 +114,7 @@ func TestAnInterruptedFormatReachesTheDocumentAndLeavesIt(t *testing.T) {
 	w.Must(err)
 	told := func(want string) {
 		t.Helper()
-		config, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
+		config, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
 		w.Must(err)
 		if got := config.Storage.Volumes[0].FormatInterruptedBy; got != want {
 			t.Errorf("the document says interrupted by %q, want %q", got, want)
@@ -137,7 +137,7 @@ func TestAReconciliationThatFailedIsMadeLater(t *testing.T) {
 	failing, cancel := context.WithCancel(w.Ctx)
 	cancel()
 	w.Permits.Changed = func(instanceID string) {
-		if err := w.LCM.Reconciler.Reconcile(failing, instanceID); !errors.Is(err, context.Canceled) {
+		if err := w.Lifecycle.Reconciler.Reconcile(failing, instanceID); !errors.Is(err, context.Canceled) {
 			t.Fatalf("the reconciliation ends with %v", err)
 		}
 	}
@@ -146,11 +146,11 @@ func TestAReconciliationThatFailedIsMadeLater(t *testing.T) {
 	if got := w.Document(lifecycletest.StorageServer).Storage.Volumes[0].FilesystemUUID; got == adopted {
 		t.Fatal("the document has followed already")
 	}
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if got := w.Document(lifecycletest.StorageServer).Storage.Volumes[0].FilesystemUUID; got != adopted {
 		t.Errorf("after the next sweep the document has the filesystem %s, want %s", got, adopted)
 	}
-	if w.Writes(func() { w.Must(w.LCM.Sweep(w.Ctx)) }) {
+	if w.Writes(func() { w.Must(w.Lifecycle.Sweep(w.Ctx)) }) {
 		t.Error("the sweep after that writes")
 	}
 }

@@ -37,7 +37,7 @@ func TestAnEndThatIsStuckWritesNothing(t *testing.T) {
 		if w.Writes(func() {
 			w.ReportFailed(lifecycletest.StorageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
 			w.Wait(time.Second)
-			w.Must(w.LCM.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID))
+			w.Must(w.Lifecycle.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID))
 		}) {
 			t.Error("the same report, a second or a plan without a change was written")
 		}

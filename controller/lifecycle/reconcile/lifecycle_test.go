@@ -26,9 +26,9 @@ func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
 	if v, err := w.Permits.Get(w.Ctx, lifecycletest.Volume); err != nil || v.NodeID != replacement {
 		t.Errorf("volume %+v, %v; want it with the replacement", v, err)
 	}
-	old, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
+	old, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer)
 	w.Must(err)
-	kept, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, replacement)
+	kept, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, replacement)
 	w.Must(err)
 	if diff := cmp.Diff(old.Storage, kept.Storage); diff != "" {
 		t.Errorf("the replacement's storage differs (-old +new):\n%s", diff)
@@ -66,7 +66,7 @@ func TestScaleInRetiresTheServersThatAreGone(t *testing.T) {
 	start.VnfcInstanceIds = []string{"vnfc-" + lifecycletest.WorkerServer}
 	w.Post(start)
 	end := lifecycletest.Scale(api.ScaleIn, api.PhaseEnd, shrunk)
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, end)
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, end)
 	w.WantRefused(err, api.ProblemTopologyIncomplete, "/topology/servers: no server has the role worker", `aspect "worker_instance"`, "add these servers to `topology`, or add `partial`")
 	w.WantActions(err, api.Action{Call: api.CallPostOperation, ID: lifecycletest.InstanceID, Member: "partial"})
 	if n := w.Node(lifecycletest.WorkerServer); n.State != api.NodeEnrolled {
@@ -103,7 +103,7 @@ func TestANewerPutOutlivesAStartThatIsTakenBack(t *testing.T) {
 	other.AdditionalParams = lifecycletest.Parameters("10.20.0.0/24")
 	version := w.Put(other).DesiredVersion
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	w.WantRefused(w.Operation(start.ID).Error, api.ProblemInterrupted, "a newer version of the desired state is in force and stays")
 	if got := w.Instance().DesiredVersion; got != version {
 		t.Errorf("version %d is in force, want the PUT's %d", got, version)
@@ -117,10 +117,10 @@ func TestGoingBackToAServerThatHasMovedStopsNothing(t *testing.T) {
 	const other = "0a5e1f0c-3f0e-4c1c-8a56-0f3a7f5b1c2d"
 	moved := lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.WorkerServer, "worker"))
 	moved.Volumes = nil
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, other, lifecycletest.Spec(moved))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, other, lifecycletest.Spec(moved))
 	w.Must(err)
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if start := w.Operations()[0]; start.State != api.Failed || start.Error.Type != api.ProblemInterrupted {
 		t.Errorf("HEAL START is %+v, want it taken back after its deadline", start)
 	}

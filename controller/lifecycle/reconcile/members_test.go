@@ -52,7 +52,7 @@ func TestOnlyTheMemberThatSpeaksIsBelieved(t *testing.T) {
 		if got := w.Document(lifecycletest.WorkerServer).Cluster.CACertificateHash; got != "" {
 			t.Errorf("it is believed: %s", got)
 		}
-		_, err := w.LCM.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
+		_, err := w.Lifecycle.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
 		w.WantRefused(err, api.ProblemNotFound)
 	})
 }
@@ -79,7 +79,7 @@ func TestWhatIsNewOfACluster(t *testing.T) {
 	if got := w.Document(lifecycletest.WorkerServer).Cluster.CACertificateHash; got != caOther {
 		t.Errorf("the worker has the hash %s", got)
 	}
-	_, err := w.LCM.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
+	_, err := w.Lifecycle.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
 	w.WantRefused(err, api.ProblemNotFound) // the token was of the other cluster
 }
 
@@ -94,9 +94,9 @@ func TestSecretsLeaveTheMasterThatSpeaksNoMore(t *testing.T) {
 		},
 		"it fell silent": func(w *lifecycletest.World) {
 			for range 4 {
-				w.Clock.Advance(lifecycletest.Cadence)
-				w.LCM.Nodes.Seen(second)
-				w.Must(w.LCM.Sweep(w.Ctx))
+				w.Clock.Advance(lifecycletest.PollInterval)
+				w.Lifecycle.Nodes.Seen(second)
+				w.Must(w.Lifecycle.Sweep(w.Ctx))
 			}
 		},
 	} {
@@ -129,7 +129,7 @@ func TestAClusterEndsWithTheInstance(t *testing.T) {
 	w := lifecycletest.Joined(t, lifecycletest.FullTopology())
 	before := w.Document(lifecycletest.MasterServer).Cluster
 	w.WantState(w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd)), api.Completed)
-	_, err := w.LCM.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
+	_, err := w.Lifecycle.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
 	w.WantRefused(err, api.ProblemNotFound, "it has no master yet")
 	again := lifecycletest.FullTopology()
 	again.StackID = lifecycletest.StackTwo
@@ -156,7 +156,7 @@ func TestAnEntireHealMakesAnotherCluster(t *testing.T) {
 	if c := w.Document(lifecycletest.UUID(2, 2)).Cluster; !c.Initialize || c.CACertificateHash != "" {
 		t.Errorf("the new master has %+v", c)
 	}
-	_, err := w.LCM.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
+	_, err := w.Lifecycle.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
 	w.WantRefused(err, api.ProblemNotFound, lifecycletest.UUID(2, 2))
 }
 

@@ -14,7 +14,7 @@ import (
 func TestALogReaderSeesOperationsStartAndFinish(t *testing.T) {
 	w := lifecycletest.New(t)
 	var log strings.Builder
-	w.LCM.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.Lifecycle.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
 	w.Put(lifecycletest.Spec(nil))
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
 	w.Post(lifecycletest.Request(api.Instantiate, api.PhaseStart))
@@ -87,12 +87,12 @@ func TestTheDeadlineNamesWhatEachTargetWaitsFor(t *testing.T) {
 	op := w.Post(r)
 	w.Converge(lifecycletest.MasterServer, lifecycletest.StorageServer)
 	w.Clock.Advance(599 * time.Second)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if got := w.Operation(op.ID); got.State != api.Processing {
 		t.Fatalf("the operation is %s a second before its deadline", got.State)
 	}
 	w.Clock.Advance(time.Second)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	failed := w.Operation(op.ID)
 	if failed.State != api.Failed {
 		t.Fatalf("the operation is %+v after its deadline", failed)

@@ -19,7 +19,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := lifecycletest.Instantiated(t)
 			var log bytes.Buffer
-			w.LCM.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
+			w.Lifecycle.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
 			sick := w.Status(lifecycletest.StorageServer)
 			sick.Conditions[0].Status, sick.Conditions[0].Reason = api.ConditionFalse, api.ReasonConverging
 			w.Report(lifecycletest.StorageServer, sick)
@@ -32,16 +32,16 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 			if got := w.Node(lifecycletest.StorageServer).Status.Condition(api.ConditionReady); got.Reason != api.ReasonNoPermit {
 				t.Errorf("what the node reported is not there: %+v", got)
 			}
-			if _, _, err := w.LCM.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer); err != nil {
+			if _, _, err := w.Lifecycle.Nodes.NodeConfig(w.Ctx, lifecycletest.StorageServer); err != nil {
 				t.Errorf("the node has lost its document: %v", err)
 			}
-			i, err := w.LCM.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID)
+			i, err := w.Lifecycle.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID)
 			w.Must(err)
 			if !lifecycletest.HasFault(i.Warnings, "", "hitchctl apply") || !saysAny(i.Warnings, c.Pointer, c.Says) {
 				t.Errorf("warnings %v, want what is wrong at %s and what to do", i.Warnings, c.Pointer)
 			}
 			w.Clock.Advance(time.Hour)
-			w.Must(w.LCM.Sweep(w.Ctx))
+			w.Must(w.Lifecycle.Sweep(w.Ctx))
 			if got := w.Operation(op.ID); op.State != api.Processing || got.State != api.Failed {
 				t.Errorf("the operation was %s and is %s past its deadline", op.State, got.State)
 			}
@@ -49,7 +49,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 				t.Errorf("the log says so %d times:\n%s", n, &log)
 			}
 			w.Put(lifecycletest.Spec(lifecycletest.FullTopology()))
-			if i, err := w.LCM.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID); err != nil || lifecycletest.HasFault(i.Warnings, "", "hitchctl apply") {
+			if i, err := w.Lifecycle.Instances.GetInstance(w.Ctx, lifecycletest.InstanceID); err != nil || lifecycletest.HasFault(i.Warnings, "", "hitchctl apply") {
 				t.Errorf("it was PUT again, and %+v, %v", i.Warnings, err)
 			}
 		})

@@ -38,7 +38,7 @@ func TestAPutTakesNoTargetFromTheOperationAtWork(t *testing.T) {
 		"another":         {lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.UUID(1, 2), "storage"), lifecycletest.Server(lifecycletest.MasterServer, "master"), lifecycletest.Server(lifecycletest.WorkerServer, "worker")), lifecycletest.StorageServer},
 		"all but the one": {lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.MasterServer, "master")), lifecycletest.WorkerServer},
 	} {
-		_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(c.less))
+		_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.Spec(c.less))
 		w.WantRefused(err, api.ProblemOperationInProgress, op.ID, c.waits)
 		if got := w.Operation(op.ID); got.State != api.Processing || len(got.Targets) != 3 {
 			t.Errorf("%s: INSTANTIATE END is %+v, want it to wait for its three targets", name, got)

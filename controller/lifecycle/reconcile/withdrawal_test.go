@@ -19,7 +19,7 @@ func TestVolumesThatAreNotGoneByTheDeadlineComeBack(t *testing.T) {
 	w.ReportVolumes(lifecycletest.MasterServer, api.ConditionFalse, api.ReasonStuckTerminating, "PersistentVolume pv1 was deleted and is not gone")
 	w.Put(lifecycletest.WithVolumes(lifecycletest.FullTopology())) // the same again: nothing changes
 	w.Clock.Advance(time.Minute)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	got := w.Operation(start.ID)
 	w.WantRefused(got.Error, api.ProblemDeadline, "StuckTerminating", "pv1 was deleted and is not gone")
 	if s := w.Section(lifecycletest.MasterServer); s == nil || s.State != api.PersistentVolumesPresent {
@@ -33,8 +33,8 @@ func TestVolumesOfAServerThatIsGoneDoNotComeBack(t *testing.T) {
 	w.ReportVolumes(lifecycletest.MasterServer, api.ConditionTrue, api.ReasonAbsent, "")
 	for range 70 { // Heat takes longer than the START waits
 		w.Clock.Advance(30 * time.Second)
-		w.LCM.Nodes.Seen(lifecycletest.MasterServer)
-		w.Must(w.LCM.Sweep(w.Ctx))
+		w.Lifecycle.Nodes.Seen(lifecycletest.MasterServer)
+		w.Must(w.Lifecycle.Sweep(w.Ctx))
 	}
 	w.WantRefused(w.Operation(start.ID).Error, api.ProblemInterrupted)
 	if n := w.Node(lifecycletest.MasterServer); w.Section(lifecycletest.MasterServer) != nil || n.Withheld[0].Reason != api.ReasonWaitingForExports {
@@ -61,7 +61,7 @@ func TestAPutInTheMiddleOfAWithdrawalCarriesItOn(t *testing.T) {
 			}
 			w.WantState(start, api.Completed)
 			w.Clock.Advance(time.Hour)
-			w.Must(w.LCM.Sweep(w.Ctx))
+			w.Must(w.Lifecycle.Sweep(w.Ctx))
 			w.WantRefused(w.WantState(start, api.Failed).Error, api.ProblemInterrupted, "a newer version of the desired state is in force and stays")
 			w.Converge(lifecycletest.StorageServer)
 			w.WantSection(lifecycletest.MasterServer, api.PersistentVolumesPresent)
@@ -75,9 +75,9 @@ func TestAPutInTheMiddleOfAWithdrawalCarriesItOn(t *testing.T) {
 func TestAPutTakesNoStorageServerFromAWithdrawal(t *testing.T) {
 	w := lifecycletest.Registered(t)
 	start := w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.HealedTopology(lifecycletest.UUID(1, 2))))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.HealedTopology(lifecycletest.UUID(1, 2))))
 	w.WantRefused(err, api.ProblemOperationInProgress, start.ID, lifecycletest.StorageServer)
-	_, _, err = w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.WorkerServer, "worker"))))
+	_, _, err = w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, lifecycletest.WithVolumes(lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"), lifecycletest.Server(lifecycletest.WorkerServer, "worker"))))
 	w.WantRefused(err, api.ProblemOperationInProgress, lifecycletest.MasterServer)
 	w.Put(lifecycletest.Spec(nil))
 	if s := w.Section(lifecycletest.MasterServer); s == nil || s.State != api.PersistentVolumesAbsent || len(s.Manifests) != 0 {
@@ -96,7 +96,7 @@ func TestAPutTakesNoAddressFromAWithdrawal(t *testing.T) {
 	moved := lifecycletest.WithVolumes(lifecycletest.TopologyOf(lifecycletest.WithAddresses(lifecycletest.Server(lifecycletest.StorageServer, "storage"), "10.10.1.5", "10.10.1.6"), lifecycletest.Server(lifecycletest.MasterServer, "master"), lifecycletest.Server(lifecycletest.WorkerServer, "worker")))
 	start := w.Post(api.OperationRequest{Operation: api.ChangeExtConn, Phase: api.PhaseStart})
 	w.Upload(lifecycletest.ManifestFile, lifecycletest.ManifestOf("pv2"))
-	_, _, err := w.LCM.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, moved)
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, moved)
 	w.WantRefused(err, api.ProblemOperationInProgress, start.ID, addresses[0], "10.10.1.5, 10.10.1.6")
 	if s := w.Section(lifecycletest.MasterServer); s.State != api.PersistentVolumesAbsent || !slices.Equal(s.Servers, addresses) {
 		t.Errorf("the master is asked for %+v, want none at %v", s, addresses)

@@ -45,7 +45,7 @@ func TestTheLastOperationsAndVersionsAreKept(t *testing.T) {
 	if v := versions(w); len(v) != tx.Kept.Last || v[len(v)-1] != int64(many+1) {
 		t.Errorf("the versions %v are on record, want the last %d", v, tx.Kept.Last)
 	}
-	_, err := w.LCM.Operations.GetOperation(w.Ctx, lifecycletest.InstanceID, 1)
+	_, err := w.Lifecycle.Operations.GetOperation(w.Ctx, lifecycletest.InstanceID, 1)
 	w.WantRefused(err, api.ProblemNotFound, "operation "+lifecycletest.InstanceID+"/1 ", "no longer on record", "its last 20 are kept", "7 days")
 }
 
@@ -92,7 +92,7 @@ func TestARetryTakesUpWhatItsFailedAttemptHasLeftHoweverLongAgo(t *testing.T) {
 	retry := lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, extended)
 	w.Post(retry)
 	w.Clock.Advance(time.Hour) // the storage server does not report what it made of that
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	for range many {
 		broken := retry
 		stack := *extended
@@ -114,7 +114,7 @@ func TestAnEndIsMeasuredLikeTheLastOneThatItsStackFailedHoweverLongAgo(t *testin
 	w := lifecycletest.Instantiated(t)
 	w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.GrownTopology()))
 	w.Clock.Advance(time.Hour) // the second worker does not come
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	broken := lifecycletest.GrownTopology()
 	broken.StackStatus = "UPDATE_FAILED"
 	w.Post(lifecycletest.Heal(api.PhaseEnd, broken))
@@ -137,7 +137,7 @@ func TestAStartGoesBackToWhatWasBeforeItHoweverOftenItWasRepeated(t *testing.T) 
 		w.Post(start)
 	}
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if got := w.Instance(); got.DesiredVersion != before.DesiredVersion || len(got.Nodes) != 3 {
 		t.Errorf("version %d is in force with the nodes %v, want %d and all three", got.DesiredVersion, got.Nodes, before.DesiredVersion)
 	}
@@ -152,7 +152,7 @@ func TestAStartIsTakenBackHoweverOftenItsEndHasFailed(t *testing.T) {
 		w.Post(lifecycletest.Heal(api.PhaseEnd, broken))
 	}
 	w.Clock.Advance(time.Hour)
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	if got := w.Operation(start.ID); got.State != api.Failed || len(w.Instance().Nodes) != 3 {
 		t.Errorf("the START is %+v and the nodes are %v, want it taken back", got, w.Instance().Nodes)
 	}
@@ -168,7 +168,7 @@ func TestAnEndNeedsNoFilesThatItsStartHadHoweverManyFollowIt(t *testing.T) {
 	other.AdditionalParams = []byte(strings.Replace(string(other.AdditionalParams), lifecycletest.ScriptFile, "Scripts/other.sh", 1))
 	w.Put(other)
 	w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.FullTopology()))
-	_, err := w.LCM.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, lifecycletest.FullTopology())) // its newest of the kind is no START
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, lifecycletest.Heal(api.PhaseEnd, lifecycletest.FullTopology())) // its newest of the kind is no START
 	w.WantRefused(err, api.ProblemFilesMissing, "Scripts/other.sh")
 }
 
@@ -176,7 +176,7 @@ func TestAServerThatIsToLeaveIsNotAddedHoweverManyFollowIt(t *testing.T) {
 	w, c := lifecycletest.Created(t)
 	w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, lifecycletest.GrownTopology()))
 	w.Clock.Advance(time.Hour) // it does not come
-	w.Must(w.LCM.Sweep(w.Ctx))
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	for _, leaves := range []string{lifecycletest.SecondWorker, lifecycletest.WorkerServer} {
 		start := lifecycletest.Scale(api.ScaleIn, api.PhaseStart, lifecycletest.FullTopology())
 		start.VnfcInstanceIds = []string{leaves}

@@ -101,7 +101,7 @@ type operationPage struct {
 	Leaving            []name
 	Withheld           []withheldShown
 	Warnings           []faultShown
-	Waterfall          *waterfallShown
+	Timeline           *timelineShown
 	Events             []happening
 	History            string
 	Commands           []command
@@ -130,7 +130,7 @@ const mostTargets = 100
 func (v Operation) content(f Frame) content {
 	o := v.Operation
 	p := operationPage{Name: describe.OperationName(o), ID: o.ID, State: toned(describe.OfOperation(o.State), string(o.State)), Facts: f.operationFacts(o),
-		Total: len(o.Targets), Warnings: faults(o.Warnings), Waterfall: f.waterfall(o, v.Events),
+		Total: len(o.Targets), Warnings: faults(o.Warnings), Timeline: f.timeline(o, v.Events),
 		History: withQuery(PathHistory, map[string][]string{"instance": {o.VnfInstanceID}}), Commands: operationCommands(o)}
 	p.Started = f.age(&o.StartedAt)
 	if o.FinishedAt == nil {

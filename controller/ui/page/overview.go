@@ -46,7 +46,7 @@ type count struct {
 // fleet is all nodes in numbers, and each of them as a mark.
 type fleet struct {
 	Total, Instances int
-	// Calling is how many have called within three cadences.
+	// Calling is how many have called within three poll intervals.
 	Calling int
 	Counts  []count
 	Rows    []fleetRow

@@ -11,24 +11,24 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// waterfall shows for each target how long each step took, the slowest targets first.
-func (p *page) waterfall(o api.Operation, events []api.Event) {
+// timeline shows for each target how long each step took, the slowest targets first.
+func (p *page) timeline(o api.Operation, events []api.Event) {
 	w := timeline.Of(o, events)
-	if len(w.Falls) == 0 {
+	if len(w.Tracks) == 0 {
 		return
 	}
-	p.heading("Waterfall, from " + w.Start.UTC().Format(time.TimeOnly+"Z") + ", " + describe.Precise(w.End.Sub(w.Start)))
+	p.heading("Timeline, from " + w.Start.UTC().Format(time.TimeOnly+"Z") + ", " + describe.Precise(w.End.Sub(w.Start)))
 	const most = 10
-	for _, f := range w.Falls[:min(most, len(w.Falls))] {
-		p.fall(f, w)
+	for _, f := range w.Tracks[:min(most, len(w.Tracks))] {
+		p.track(f, w)
 	}
-	if rest := len(w.Falls) - most; rest > 0 {
+	if rest := len(w.Tracks) - most; rest > 0 {
 		p.text(2, screen.Faint, fmt.Sprintf("and %d targets that were faster", rest))
 	}
 }
 
-// fall draws the steps of a target.
-func (p *page) fall(f timeline.Fall, w timeline.Waterfall) {
+// track draws the steps of a target.
+func (p *page) track(f timeline.Track, w timeline.Timeline) {
 	const names, times, narrowest, widest = 26, 18, 10, 50
 	width := widest
 	if w := p.screen.Width(); w > 0 {

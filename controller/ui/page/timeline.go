@@ -8,13 +8,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// waterfallShown is a waterfall in shares of its width.
-type waterfallShown struct {
+// timelineShown is a timeline in shares of its width.
+type timelineShown struct {
 	Start stamp
 	// Took is "" if no step is over.
 	Took       string
 	Ticks      []tick
-	Falls      []fallShown
+	Tracks     []trackShown
 	Rest       int
 	InProgress bool
 }
@@ -22,7 +22,7 @@ type waterfallShown struct {
 // tick is a line across all bars.
 type tick struct{ At, Label string }
 
-type fallShown struct {
+type trackShown struct {
 	Target name
 	Steps  []barShown
 }
@@ -37,21 +37,21 @@ type barShown struct {
 	Since       stamp
 }
 
-// mostFalls is how many targets a waterfall shows, the slowest ones.
-const mostFalls = 25
+// mostTracks is how many targets a timeline shows, the slowest ones.
+const mostTracks = 25
 
 // narrowest is the least share of a bar, so that a step without duration is seen.
 const narrowest = 0.6
 
-// waterfall is nil if no target has a step.
-func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
+// timeline is nil if no target has a step.
+func (f Frame) timeline(o api.Operation, events []api.Event) *timelineShown {
 	w := timeline.Of(o, events)
-	if len(w.Falls) == 0 {
+	if len(w.Tracks) == 0 {
 		return nil
 	}
 	total := max(w.End.Sub(w.Start), time.Millisecond)
 	share := func(d time.Duration) float64 { return 100 * float64(d) / float64(total) }
-	shown := &waterfallShown{Start: f.stamp(showBoth, &w.Start), InProgress: o.State == api.Processing}
+	shown := &timelineShown{Start: f.stamp(showBoth, &w.Start), InProgress: o.State == api.Processing}
 	if w.End.After(w.Start) {
 		shown.Took = describe.Precise(w.End.Sub(w.Start))
 	}
@@ -59,21 +59,21 @@ func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
 	for at := every; at < total*98/100; at += every {
 		shown.Ticks = append(shown.Ticks, tick{percent(share(at)), "+" + describe.Precise(at)})
 	}
-	falls, rest := few(w.Falls, mostFalls)
+	tracks, rest := few(w.Tracks, mostTracks)
 	shown.Rest = rest
-	for _, fall := range falls {
-		s := fallShown{Target: nodeName(fall.Name, fall.NodeID)}
-		for _, step := range fall.Over {
+	for _, track := range tracks {
+		s := trackShown{Target: nodeName(track.Name, track.NodeID)}
+		for _, step := range track.Over {
 			width := min(max(share(step.End.Sub(step.Begin)), narrowest), 100)
 			from := min(max(share(step.Begin.Sub(w.Start)), 0), 100-width)
 			s.Steps = append(s.Steps, barShown{Name: step.Name, From: percent(from), Width: percent(width),
 				Took: describe.Precise(step.End.Sub(step.Begin)), At: "+" + describe.Precise(step.End.Sub(w.Start))})
 		}
-		for _, step := range fall.Open {
+		for _, step := range track.Open {
 			width := min(max(100-share(step.Begin.Sub(w.Start)), 4), 100)
 			s.Steps = append(s.Steps, barShown{Name: step.Name, From: percent(100 - width), Width: percent(width), Open: true, Why: step.Why, Since: f.last(step.Begin)})
 		}
-		shown.Falls = append(shown.Falls, s)
+		shown.Tracks = append(shown.Tracks, s)
 	}
 	return shown
 }
