@@ -15,7 +15,7 @@ import (
 
 // check refuses what the operation may not do with this instance. Faults of the
 // request come all at once and before everything else.
-func (p *posting) check() error {
+func (p *postRequest) check() error {
 	if err := p.checkRegistry(); err != nil {
 		return err
 	}
@@ -43,18 +43,18 @@ func (p *posting) check() error {
 var needsInstantiated = map[api.OperationType]bool{api.Heal: true, api.Scale: true, api.ChangeExtConn: true, api.ChangeVnfPkg: true}
 
 // checkReadiness refuses what the instance is not ready for, whatever its stack is.
-func (p *posting) checkReadiness() error {
+func (p *postRequest) checkReadiness() error {
 	if needsInstantiated[p.r.Operation] && p.t.Instance.State != api.Instantiated {
 		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 			"VNF instance %s is %s; %s needs an INSTANTIATE END that has completed", p.t.Instance.ID, p.t.Instance.State, p.r.Operation))
 	}
-	if !p.needsFiles() {
+	if !p.history.needsFiles() {
 		return nil
 	}
 	return p.s.Files.Require(p.t, p.before)
 }
 
-func (p *posting) faults() (fault.List, error) {
+func (p *postRequest) faults() (fault.List, error) {
 	out, err := p.s.Reconciler.Plan(p.t, &desired.State{Desired: p.next, Params: p.before.Params})
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (p *posting) faults() (fault.List, error) {
 	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !failed {
 		faults = append(faults, desired.AtTopology.Key("servers").Fault("holds no server with a role, so no node would be planned; "+p.signs()))
 	}
-	k := p.known()
+	k := p.known
 	if c := p.before.Params.Cluster; c != nil {
 		faults = append(faults, k.checkAspect(c, p.r)...)
 	}
@@ -87,7 +87,7 @@ func (p *posting) faults() (fault.List, error) {
 
 // checkRoles wants a server for each role, unless the request says that some may be
 // missing: a cluster without workers would else be called complete.
-func (p *posting) checkRoles() error {
+func (p *postRequest) checkRoles() error {
 	whole := p.stackProblem() == nil
 	if p.r.Partial || p.r.Phase != api.PhaseEnd || p.r.Operation == api.Terminate || leavesStack(p.r) || !whole {
 		return nil
@@ -105,12 +105,12 @@ func (p *posting) checkRoles() error {
 }
 
 // with is the request that was refused, with a member that it needs.
-func (p *posting) with(member string) api.Action {
+func (p *postRequest) with(member string) api.Action {
 	return api.Action{Call: api.CallPostOperation, ID: p.t.Instance.ID, Member: member}
 }
 
 // rolesFrom is where in the request its servers are, and where to add the ones that are missing.
-func (p *posting) rolesFrom() (at fault.At, add string, actions []api.Action) {
+func (p *postRequest) rolesFrom() (at fault.At, add string, actions []api.Action) {
 	switch {
 	case p.r.Topology != nil:
 		return desired.AtTopology.Key("servers"), "add these servers to `topology`", nil
@@ -121,7 +121,7 @@ func (p *posting) rolesFrom() (at fault.At, add string, actions []api.Action) {
 }
 
 // signs says what would give servers their roles.
-func (p *posting) signs() string {
+func (p *postRequest) signs() string {
 	var list []string
 	for _, role := range []api.Role{api.RoleStorage, api.RoleMaster, api.RoleWorker, api.RoleRegistry} {
 		if sign := topology.Sign(p.before.Params, role); sign != "" {
@@ -132,7 +132,7 @@ func (p *posting) signs() string {
 }
 
 // checkTopology wants a topology if the operation would otherwise learn nothing.
-func (p *posting) checkTopology() fault.List {
+func (p *postRequest) checkTopology() fault.List {
 	if p.r.Phase == api.PhaseStart || p.r.Operation == api.Terminate || leavesStack(p.r) {
 		return nil
 	}
@@ -147,26 +147,9 @@ func (p *posting) checkTopology() fault.List {
 }
 
 // checkRegistry refuses what is never done with a private registry.
-func (p *posting) checkRegistry() error {
+func (p *postRequest) checkRegistry() error {
 	if p.r.Operation != api.Scale || p.before.Params.Registry == nil {
 		return nil
 	}
 	return api.Invalid(fault.List{fault.Root.Key("operation").Fault("is SCALE; a private registry has one server and cannot be scaled")})
-}
-
-// needsFiles: a START wants all files, and so does an END that no START prepared.
-// TERMINATE uses none.
-func (p *posting) needsFiles() bool {
-	if p.r.Operation == api.Terminate {
-		return false
-	}
-	if p.r.Phase == api.PhaseStart {
-		return true
-	}
-	for _, o := range p.history {
-		if sameKind(o.Request, p.r) {
-			return o.Phase != api.PhaseStart || o.State != api.Completed
-		}
-	}
-	return true
 }

@@ -39,7 +39,7 @@ func changesAny(r api.OperationRequest, names []string) bool {
 
 // changesConnectionOf reports whether the CHANGE_EXT_CONN concerns the server, as the
 // topology has it after the operation.
-func (p *posting) changesConnectionOf(serverID string) bool {
+func (p *postRequest) changesConnectionOf(serverID string) bool {
 	return slices.ContainsFunc(p.next.Topology.Servers, func(s api.Server) bool {
 		return s.ID == serverID && changesAny(p.r, pointNames(s.ConnectionPoints))
 	})
@@ -47,7 +47,7 @@ func (p *posting) changesConnectionOf(serverID string) bool {
 
 // changesStorageAddress reports whether the CHANGE_EXT_CONN concerns a connection point of
 // the storage server, or one of the stack that PersistentVolumes point to.
-func (p *posting) changesStorageAddress(k *known) bool {
+func (p *postRequest) changesStorageAddress(k *known) bool {
 	var names []string
 	for _, s := range k.servers {
 		if k.roles[s.ID] == api.RoleStorage {

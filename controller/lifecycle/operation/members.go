@@ -23,7 +23,8 @@ type known struct {
 	masters, workers, all []string
 }
 
-func (p *posting) known() *known {
+// knownServers is what the request may name.
+func (p *postRequest) knownServers() *known {
 	k := &known{roles: map[string]api.Role{}}
 	stacks := []*api.Topology{p.baseTopology, p.before.Topology, p.next.Topology}
 	if p.r.Phase == api.PhaseStart {

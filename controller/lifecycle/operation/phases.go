@@ -11,7 +11,7 @@ import (
 )
 
 // begin records the operation and does what its phase does.
-func (p *posting) begin() (store.Operation, error) {
+func (p *postRequest) begin() (store.Operation, error) {
 	p.t.Instance.LastSequence++
 	op := store.Operation{
 		Operation: api.Operation{
@@ -39,7 +39,7 @@ func (p *posting) begin() (store.Operation, error) {
 
 // refuse fails an END whose stack is not complete: nothing of it is in force. A
 // START that it superseded may have been taken back, which the nodes have to see.
-func (p *posting) refuse(op store.Operation) (store.Operation, error) {
+func (p *postRequest) refuse(op store.Operation) (store.Operation, error) {
 	op.Error = p.stackProblem()
 	if err := p.s.Reconciler.Finish(p.t, &op, api.Failed); err != nil {
 		return op, err
@@ -49,8 +49,8 @@ func (p *posting) refuse(op store.Operation) (store.Operation, error) {
 
 // start puts what a START brought in force until its END comes. What it checks is
 // checked, so it is over, unless something has to leave the cluster first.
-func (p *posting) start(op store.Operation) (store.Operation, error) {
-	if previous := p.awaited(); previous != nil && previous.CreatedVersion == p.t.Instance.DesiredVersion {
+func (p *postRequest) start(op store.Operation) (store.Operation, error) {
+	if previous := p.history.awaited(p.t.Instance.AwaitingEndSequence); previous != nil && previous.CreatedVersion == p.t.Instance.DesiredVersion {
 		op.CreatedVersion, op.PreviousVersion = previous.CreatedVersion, previous.PreviousVersion
 	}
 	made, err := desired.Activate(p.t, p.next, op.ID)
@@ -79,7 +79,7 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 
 // plan plans what the START has put in force. TERMINATE needs no plan: if none can be made
 // any more, the nodes keep their documents until its END.
-func (p *posting) plan(op *store.Operation) error {
+func (p *postRequest) plan(op *store.Operation) error {
 	if p.r.Operation == api.Terminate {
 		_, err := p.s.Reconciler.ApplyUnlessOutdated(p.t)
 		return err
@@ -92,19 +92,9 @@ func (p *posting) plan(op *store.Operation) error {
 	return nil
 }
 
-// awaited is the START whose END has not come, nil for none.
-func (p *posting) awaited() *store.Operation {
-	for i, o := range p.history {
-		if o.Sequence == p.t.Instance.AwaitingEndSequence {
-			return &p.history[i]
-		}
-	}
-	return nil
-}
-
 // end puts what an END brought in force, retires the nodes that are gone and waits
 // for the others.
-func (p *posting) end(op store.Operation) (store.Operation, error) {
+func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	var err error
 	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err

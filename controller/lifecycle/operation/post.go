@@ -1,9 +1,7 @@
 package operation
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
@@ -13,59 +11,20 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// posting is a request for an operation, in one transaction.
-type posting struct {
-	s *Service
-	t *tx.Tx
-	r api.OperationRequest
-	// stack is what the request or Heat says of it, given what of that is to be in force,
-	// nil for nothing.
-	stack *stack.Observation
-	given *api.Topology
-	// before is the desired state in force, next the one that the request asks for.
-	before *desired.State
-	next   store.Desired
-	// history is the operations of the instance, newest first.
-	history []store.Operation
-	// base is what the operation is measured against; see store.Operation.
-	base         int64
-	baseTopology *api.Topology
-}
-
-func (s *Service) posting(t *tx.Tx, r api.OperationRequest, o *stack.Observation) (*posting, error) {
-	history, err := t.History()
-	return &posting{s: s, t: t, r: r, stack: o, history: history}, err
-}
-
-// existing is the operation that the request joins or asks for again, with true; or the
-// reason why no operation can begin now.
-func (p *posting) existing() (known store.Operation, joins bool, err error) {
-	known, joins, err = p.byKey()
-	switch {
-	case joins || err != nil:
-	case p.r.Operation == api.Terminate: // to end an instance is possible at any time
-		known, joins = p.terminating()
-	case p.t.Instance.ProcessingSequence != 0:
-		err = reconcile.InProgress(p.t)
-	default:
-		err = p.t.RequireConfirmed()
-	}
-	known.Joined = joins
-	return known, joins, err
-}
-
+// post begins the operation that the request asks for, or returns the one that it attaches to.
 func (s *Service) post(t *tx.Tx, r api.OperationRequest, o *stack.Observation) (store.Operation, error) {
-	p, err := s.posting(t, r, o)
+	h, err := readHistory(t, r)
 	if err != nil {
 		return store.Operation{}, err
 	}
-	if known, ok, err := p.existing(); ok || err != nil {
+	if known, attached, err := attach(t, h); attached || err != nil {
 		return known, err
 	}
-	if err := p.supersede(); err != nil {
+	if err := s.supersede(t, r); err != nil {
 		return store.Operation{}, err
 	}
-	if err := p.prepare(); err != nil {
+	p, err := s.load(t, h, o) // not before: what is superseded may go back to another desired state
+	if err != nil {
 		return store.Operation{}, err
 	}
 	if err := p.check(); err != nil {
@@ -74,131 +33,91 @@ func (s *Service) post(t *tx.Tx, r api.OperationRequest, o *stack.Observation) (
 	return p.begin()
 }
 
-// byKey is the operation that the idempotency key joins or returns.
-func (p *posting) byKey() (store.Operation, bool, error) {
-	i := slices.IndexFunc(p.history, func(o store.Operation) bool {
-		return p.r.IdempotencyKey != "" && o.IdempotencyKey == p.r.IdempotencyKey
-	})
-	if i < 0 {
-		return store.Operation{}, false, nil
+// attach is the operation that the request attaches to or asks for again, with true; or the
+// reason why no operation can begin now.
+func attach(t *tx.Tx, h history) (known store.Operation, attached bool, err error) {
+	known, attached, err = h.byKey()
+	switch {
+	case attached || err != nil:
+	case h.request.Operation == api.Terminate: // to end an instance is possible at any time
+		known, attached = h.terminating(t)
+	case t.Instance.ProcessingSequence != 0:
+		err = reconcile.InProgress(t)
+	default:
+		err = t.RequireConfirmed()
 	}
-	known := p.history[i]
-	if !sameKind(known.Request, p.r) || known.Phase != p.r.Phase || known.Request.AspectID != p.r.AspectID {
-		return known, false, api.NewProblem(api.ProblemConflict, fmt.Sprintf("idempotencyKey %q was used for operation %s (%s) of this instance; use another key for %s",
-			p.r.IdempotencyKey, known.ID, known.Request.Describe(), p.r.Describe()))
-	}
-	begins := known.State != api.Processing && (p.mustRepeat(known) || p.endFailed(known))
-	return known, !begins || p.terminatedSince(known), nil
+	known.Joined = attached
+	return known, attached, err
 }
-
-// endFailed says whether the operation is a START whose END has failed. Who then tries again
-// calls for both, and what the START does may have to be done again: after an END,
-// PersistentVolumes are registered that a START has withdrawn. The newest END of each kind is
-// on record as long as a START of its kind.
-func (p *posting) endFailed(start store.Operation) bool {
-	for _, o := range p.history {
-		switch {
-		case o.Sequence <= start.Sequence:
-			return false
-		case o.Phase == api.PhaseEnd && sameKind(o.Request, start.Request):
-			return start.Phase == api.PhaseStart && o.State == api.Failed
-		}
-	}
-	return false
-}
-
-// terminatedSince says whether TERMINATE came after the operation. A request that comes
-// again, late, must not instantiate again what was terminated. The newest TERMINATE is on
-// record as long as the instance.
-func (p *posting) terminatedSince(o store.Operation) bool {
-	return slices.ContainsFunc(p.history, func(later store.Operation) bool {
-		return later.Request.Operation == api.Terminate && later.Sequence > o.Sequence
-	})
-}
-
-// terminating is the TERMINATE that another one joins: the same phase, until its
-// deadline, if nothing has happened since.
-func (p *posting) terminating() (store.Operation, bool) {
-	if len(p.history) == 0 {
-		return store.Operation{}, false
-	}
-	o := p.history[0]
-	unchanged := p.t.Instance.DesiredVersion == cmp.Or(o.CreatedVersion, o.PreviousVersion) && o.Epoch == p.t.Store.Epoch()
-	return o, o.Request.Operation == api.Terminate && o.Phase == p.r.Phase && o.State != api.Failed && unchanged && p.t.Now.Before(o.Deadline)
-}
-
-// mustRepeat reports whether an attempt must be made again: it failed, or the key names it
-// and it succeeded in an earlier epoch, so that its effect may be lost with what came
-// after the backup.
-func (p *posting) mustRepeat(o store.Operation) bool {
-	named := p.r.IdempotencyKey != "" && o.IdempotencyKey == p.r.IdempotencyKey
-	return o.State == api.Failed || named && o.Epoch != p.t.Store.Epoch()
-}
-
-func sameKind(a, b api.OperationRequest) bool { return a.Operation == b.Operation && a.Type == b.Type }
 
 // supersede ends what is not over: TERMINATE any other operation, every operation a START
 // of another kind that awaits its END. What a START has put in force goes back before this
 // operation builds on it.
-func (p *posting) supersede() error {
-	sequence := max(p.t.Instance.ProcessingSequence, p.t.Instance.AwaitingEndSequence) // one of them is 0
+func (s *Service) supersede(t *tx.Tx, r api.OperationRequest) error {
+	sequence := max(t.Instance.ProcessingSequence, t.Instance.AwaitingEndSequence) // one of them is 0
 	if sequence == 0 {
 		return nil
 	}
-	op, err := p.t.Operation(sequence)
-	if err != nil || sameKind(op.Request, p.r) {
+	op, err := t.Operation(sequence)
+	if err != nil || sameKind(op.Request, r) {
 		return err
 	}
-	if p.r.Operation == api.Terminate {
-		id := api.OperationID(p.t.Instance.ID, p.t.Instance.LastSequence+1)
-		return p.s.Reconciler.Stop(p.t, &op, api.ProblemSuperseded, fmt.Sprintf("operation %s (%s) superseded it", id, p.r.Describe()))
+	if r.Operation == api.Terminate {
+		id := api.OperationID(t.Instance.ID, t.Instance.LastSequence+1)
+		return s.Reconciler.Stop(t, &op, api.ProblemSuperseded, fmt.Sprintf("operation %s (%s) superseded it", id, r.Describe()))
 	}
-	return p.s.Reconciler.Stop(p.t, &op, api.ProblemInterrupted, fmt.Sprintf("%s came before its END", p.r.Describe()))
+	return s.Reconciler.Stop(t, &op, api.ProblemInterrupted, fmt.Sprintf("%s came before its END", r.Describe()))
 }
 
-// prepare reads what the checks and the operation need.
-func (p *posting) prepare() error {
+// postRequest is a request for an operation, in one transaction, with all that its checks and
+// its operation need.
+type postRequest struct {
+	s       *Service
+	t       *tx.Tx
+	r       api.OperationRequest
+	history history
+	// stack is what the request or Heat says of it, given what of that is to be in force,
+	// nil for nothing.
+	stack *stack.Observation
+	given *api.Topology
+	// before is the desired state in force.
+	before *desired.State
+	// base is what the operation is measured against; see store.Operation.
+	base         int64
+	baseTopology *api.Topology
+	// known is what the request may name.
+	known *known
+	// next is the desired state that the request asks for.
+	next store.Desired
+}
+
+// load reads what the request needs. Nothing is set later.
+func (s *Service) load(t *tx.Tx, h history, o *stack.Observation) (*postRequest, error) {
+	p := &postRequest{s: s, t: t, r: h.request, history: h, stack: o, base: h.baseVersion()}
 	var err error
-	if p.before, err = desired.InForce(p.t); err != nil {
-		return err
+	if p.before, err = desired.InForce(t); err != nil {
+		return nil, err
 	}
 	if err := p.before.Valid(); err != nil && p.r.Operation != api.Terminate {
-		return err
+		return nil, err
 	}
 	p.next = p.before.Desired
 	switch {
 	case p.r.Operation == api.Terminate && p.r.Phase == api.PhaseEnd:
-		p.given = p.stack.Found
+		p.given = o.Found
 		p.next.Topology, p.next.StackID, p.next.StackName = nil, "", ""
 	default:
-		p.next.StackID, p.next.StackName = p.stack.ID(p.next)
-		if p.given = p.stack.Topology(); p.given != nil {
+		p.next.StackID, p.next.StackName = o.ID(p.next)
+		if p.given = o.Topology(); p.given != nil {
 			p.next.Topology = p.given
 		}
 	}
-	p.base = p.baseVersion()
-	if p.baseTopology, err = desired.TopologyAt(p.t, p.base); err != nil {
-		return err
+	if p.baseTopology, err = desired.TopologyAt(t, p.base); err != nil {
+		return nil, err
 	}
+	p.known = p.knownServers()
 	p.next.WithdrawPersistentVolumes = p.withdraws()
 	p.next.Leaving = p.leaving()
 	p.next.Force = p.r.Force && len(p.next.Leaving) > 0
-	return nil
-}
-
-// baseVersion is the version in force after the last END that took effect. A retry
-// of a failed END is measured like the first attempt.
-func (p *posting) baseVersion() int64 {
-	for _, o := range p.history {
-		switch {
-		case o.Phase != api.PhaseEnd:
-		case o.StackFailed(), p.mustRepeat(o) && sameKind(o.Request, p.r):
-			return o.BaseVersion
-		case o.CreatedVersion != 0:
-			return o.CreatedVersion
-		default:
-			return o.PreviousVersion
-		}
-	}
-	return 0
+	return p, nil
 }

@@ -94,13 +94,13 @@ func leavesStack(r api.OperationRequest) bool {
 // the whole cloud, is no more.
 func (s *Service) observe(ctx context.Context, instanceID string, r api.OperationRequest) (o *stack.Observation, known store.Operation, err error) {
 	o = &stack.Observation{Request: stack.Request{InstanceID: instanceID, StackID: r.StackID, Inline: r.Topology}, ByName: remakes(r)}
-	joins := false
+	attached := false
 	err = s.Runner.View(instanceID, func(t *tx.Tx) error {
-		p, err := s.posting(t, r, o)
+		h, err := readHistory(t, r)
 		if err != nil {
 			return err
 		}
-		if known, joins, err = p.existing(); joins || err != nil {
+		if known, attached, err = attach(t, h); attached || err != nil {
 			return err
 		}
 		d, err := desired.Record(t)
@@ -109,7 +109,7 @@ func (s *Service) observe(ctx context.Context, instanceID string, r api.Operatio
 		}
 		return o.Complete(t, d)
 	})
-	if err != nil || joins {
+	if err != nil || attached {
 		return nil, known, err
 	}
 	switch {

@@ -13,7 +13,7 @@ import (
 // awaitStack refuses an END that Heat does not let begin yet, or that has no stack to
 // be about. Nothing is recorded of it: it is to be posted again, or not at all. Errors
 // that waiting cannot fix are reported first.
-func (p *posting) awaitStack() error {
+func (p *postRequest) awaitStack() error {
 	if p.r.Phase != api.PhaseEnd {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (p *posting) awaitStack() error {
 }
 
 // stackProblem is why an END cannot succeed: the stack is not what it should be.
-func (p *posting) stackProblem() *api.Problem {
+func (p *postRequest) stackProblem() *api.Problem {
 	t := p.given
 	rolledBack := t != nil && strings.HasPrefix(t.StackStatus, "ROLLBACK_") // ROLLBACK_COMPLETE too: its update has failed
 	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") && !rolledBack {
@@ -51,7 +51,7 @@ func (p *posting) stackProblem() *api.Problem {
 // have for them, although it is complete: nothing will add them. What the END brought stays
 // in force, so that everything else converges. An END that has not observed the stack does not
 // know what it has by now.
-func (p *posting) unresolved(withheld []api.Withheld) *api.Problem {
+func (p *postRequest) unresolved(withheld []api.Withheld) *api.Problem {
 	t := p.next.Topology
 	if leavesStack(p.r) || t == nil || !strings.HasSuffix(t.StackStatus, "_COMPLETE") {
 		return nil
@@ -70,7 +70,7 @@ func (p *posting) unresolved(withheld []api.Withheld) *api.Problem {
 }
 
 // said is what Heat says of the stack.
-func (p *posting) said() string {
+func (p *postRequest) said() string {
 	t := p.stack.Found
 	name := stackName(p.next)
 	if name == "" {

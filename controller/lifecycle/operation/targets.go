@@ -17,8 +17,8 @@ import (
 // targets are the nodes that have to be Ready for an END to complete: the servers
 // that are new since the END before it, those that it is about, those whose
 // document it changed, and those that its failed attempt before has left.
-func (p *posting) targets(e *reconcile.Effect) []string {
-	left := p.leftByFailure()
+func (p *postRequest) targets(e *reconcile.Effect) []string {
+	left := p.history.leftByFailure()
 	var ids []string
 	for _, n := range e.Plan.Nodes {
 		if p.isNew(n.ID) || p.isAbout(n) || slices.Contains(e.Changed, n.ID) || slices.Contains(left, n.ID) {
@@ -28,11 +28,11 @@ func (p *posting) targets(e *reconcile.Effect) []string {
 	return ids
 }
 
-func (p *posting) isNew(id string) bool {
+func (p *postRequest) isNew(id string) bool {
 	return p.baseTopology == nil || !slices.ContainsFunc(p.baseTopology.Servers, func(s api.Server) bool { return s.ID == id })
 }
 
-func (p *posting) isAbout(n plan.Node) bool {
+func (p *postRequest) isAbout(n plan.Node) bool {
 	switch p.r.Operation {
 	case api.Instantiate, api.ModifyInfo, api.ChangeVnfPkg:
 		return true // of the last two what is new came before them, as a PUT or a file
@@ -44,26 +44,12 @@ func (p *posting) isAbout(n plan.Node) bool {
 	return false
 }
 
-func (p *posting) names(vnfc, serverID string) bool {
+func (p *postRequest) names(vnfc, serverID string) bool {
 	return slices.ContainsFunc(topology.Named(p.next.Topology.Servers, vnfc), func(s api.Server) bool { return s.ID == serverID })
 }
 
-// leftByFailure are the targets of the attempt that failed, if this is a retry.
-func (p *posting) leftByFailure() []string {
-	for _, o := range p.history {
-		if o.Phase != api.PhaseEnd || o.StackFailed() {
-			continue
-		}
-		if p.mustRepeat(o) && sameKind(o.Request, p.r) {
-			return reconcile.TargetIDs(o.Targets)
-		}
-		return nil
-	}
-	return nil
-}
-
 // warnings are what the plan warns of.
-func (p *posting) warnings(e *reconcile.Effect) fault.List {
+func (p *postRequest) warnings(e *reconcile.Effect) fault.List {
 	if p.r.Operation == api.Terminate {
 		return nil
 	}
@@ -75,7 +61,7 @@ func (p *posting) warnings(e *reconcile.Effect) fault.List {
 }
 
 // unseen is why a START continues without its stack: it takes it as it is.
-func (p *posting) unseen() string {
+func (p *postRequest) unseen() string {
 	switch l := p.stack; {
 	case l.Gone != nil:
 		return l.Gone.Detail
@@ -88,7 +74,7 @@ func (p *posting) unseen() string {
 }
 
 // bystanders warns of nodes that are not well and that the operation does not wait for.
-func (p *posting) bystanders(e *reconcile.Effect, targets []string) (fault.List, error) {
+func (p *postRequest) bystanders(e *reconcile.Effect, targets []string) (fault.List, error) {
 	var list fault.List
 	for _, n := range e.Plan.Nodes {
 		if slices.Contains(targets, n.ID) {

@@ -11,7 +11,7 @@ import (
 // withdraws reports whether the request is a START after which the storage server is gone
 // (spec: heal_start) or has other addresses: the PersistentVolumes that it serves have to
 // go before.
-func (p *posting) withdraws() bool {
+func (p *postRequest) withdraws() bool {
 	if p.r.Phase != api.PhaseStart || p.r.Operation != api.Heal && p.r.Operation != api.ChangeExtConn {
 		return false
 	}
@@ -20,14 +20,14 @@ func (p *posting) withdraws() bool {
 		return false
 	}
 	if p.r.Operation == api.Heal {
-		return p.healsStorageServer(p.known())
+		return p.healsStorageServer(p.known)
 	}
-	return c.StorageServer != nil && p.changesStorageAddress(p.known())
+	return c.StorageServer != nil && p.changesStorageAddress(p.known)
 }
 
 // healsStorageServer reports whether the HEAL takes the storage server away and leaves the
 // cluster. If the entire VNF is healed, the cluster goes with them.
-func (p *posting) healsStorageServer(k *known) bool {
+func (p *postRequest) healsStorageServer(k *known) bool {
 	named := k.namedBy(p.r)
 	storage := slices.ContainsFunc(k.servers, func(s api.Server) bool { return named[s.ID] && k.roles[s.ID] == api.RoleStorage })
 	return storage && slices.ContainsFunc(k.all, func(id string) bool { return !named[id] })
@@ -35,7 +35,7 @@ func (p *posting) healsStorageServer(k *known) bool {
 
 // checkWithdrawal wants the servers that are asked in the topology: the storage server, whose
 // addresses tell which PersistentVolumes are its own, and a master that has registered.
-func (p *posting) checkWithdrawal(out plan.Output) fault.List {
+func (p *postRequest) checkWithdrawal(out plan.Output) fault.List {
 	if !p.next.WithdrawPersistentVolumes || len(out.Faults) > 0 {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (p *posting) checkWithdrawal(out plan.Output) fault.List {
 	if p.r.Operation == api.ChangeExtConn {
 		at, names = fault.Root.Key("connectionPointNames"), "concerns"
 	}
-	named, here := p.known().namedBy(p.r), map[api.Role]bool{}
+	named, here := p.known.namedBy(p.r), map[api.Role]bool{}
 	for _, n := range out.Nodes {
 		here[n.Role] = here[n.Role] || n.Role == api.RoleMaster || p.r.Operation == api.ChangeExtConn || named[n.ID]
 	}
