@@ -88,7 +88,7 @@ talks to defaults of the base HOT. The package never holds a join token.`,
 	flags.StringVar(&f.files, "files", "", "directory with your own files, at their paths in the package")
 	flags.StringVar(&f.script, "cluster-script", "", "script in --files that masters and workers run when the facts of their cluster change")
 	flags.StringArrayVar(&f.flavors, "flavor", nil, "Nova flavor of the servers, or of one VDU: VDU=NAME (default m1.medium)")
-	flags.StringArrayVar(&f.images, "image", nil, "image of the servers, or of one VDU: VDU=NAME (default ubuntu-24.04)")
+	flags.StringArrayVar(&f.images, "image", nil, "image of the servers, or of one VDU: VDU=NAME (default debian-12)")
 	flags.StringVar(&f.file, "file", "", "package to write")
 	flags.BoolVar(&f.force, "force", false, "replace a package that differs")
 	_ = cmd.MarkFlagRequired("template")
@@ -151,7 +151,7 @@ func directory(path string) (fs.FS, error) {
 // options are those of the flags that need nothing else.
 func (f buildFlags) options() (csar.Options, error) {
 	o := csar.Options{Template: f.template, FlavourID: f.flavour, API: hot.API(f.api), ClusterScript: f.script,
-		Flavors: byVDU("m1.medium", f.flavors), Images: byVDU("ubuntu-24.04", f.images),
+		Flavors: byVDU("m1.medium", f.flavors), Images: byVDU("debian-12", f.images),
 	}
 	for _, choice := range []struct {
 		what, given string
@@ -210,7 +210,7 @@ func writePackage(path string, force bool, write func(io.Writer) error) error {
 		}
 		same, err := sameAs(path, f)
 		if err == nil && !same {
-			differs = hinted{
+			differs = errorWithHint{
 				fmt.Errorf("nothing was written: %s is there, and differs from this package", path),
 				"write into another file to keep it; --force replaces it",
 			}
