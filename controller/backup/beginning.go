@@ -17,9 +17,9 @@ type Carried struct {
 	Tokens int
 }
 
-// beginning is what is done to the records of a backup in the transaction in which
+// epochChange is what is done to the records of a backup in the transaction in which
 // their new epoch begins. Most of it is done by the epoch alone; see store.NewEpoch.
-type beginning struct {
+type epochChange struct {
 	// by is who restores.
 	by string
 	// old is the store that is replaced, nil if there is none or it cannot be read.
@@ -30,14 +30,14 @@ type beginning struct {
 }
 
 // epoch is one that the new life has to exceed.
-func (b *beginning) epoch() int64 {
+func (b *epochChange) epoch() int64 {
 	if b.old == nil {
 		return b.after
 	}
 	return max(b.after, b.old.Epoch())
 }
 
-func (b *beginning) change(tx *store.Tx, epoch int64) error {
+func (b *epochChange) change(tx *store.Tx, epoch int64) error {
 	tx.By(b.by)
 	if err := b.withdraw(tx, epoch); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (b *beginning) change(tx *store.Tx, epoch int64) error {
 // withdraw takes back what is good once and may have been used since the backup:
 // the leave to enroll again, and numbers of operations, which a client may be
 // waiting for. Numbers continue at the epoch; no client posts one in each second of an epoch.
-func (b *beginning) withdraw(tx *store.Tx, epoch int64) error {
+func (b *epochChange) withdraw(tx *store.Tx, epoch int64) error {
 	nodes, err := tx.Nodes().All()
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (b *beginning) withdraw(tx *store.Tx, epoch int64) error {
 
 // carry brings from the replaced store what only ever grows, and what an operator
 // would otherwise have to remember: who was revoked, and what was formatted.
-func (b *beginning) carry(tx, old *store.Tx) error {
+func (b *epochChange) carry(tx, old *store.Tx) error {
 	if err := b.carryNodes(tx, old); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (b *beginning) carry(tx, old *store.Tx) error {
 
 // carryNodes takes over what is known of each identity. A server that was revoked by
 // hand stays out even if the backup does not know it yet.
-func (b *beginning) carryNodes(tx, old *store.Tx) error {
+func (b *epochChange) carryNodes(tx, old *store.Tx) error {
 	nodes, err := old.Nodes().All()
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ var rank = map[api.PermitState]int{
 // carryVolumes takes over each permit that was used further than the backup knows,
 // and with it the filesystem that was adopted. One that was given is void in another
 // epoch.
-func (b *beginning) carryVolumes(tx, old *store.Tx) error {
+func (b *epochChange) carryVolumes(tx, old *store.Tx) error {
 	volumes, err := old.Volumes().All()
 	if err != nil {
 		return err
@@ -201,7 +201,7 @@ func (b *beginning) carryVolumes(tx, old *store.Tx) error {
 
 // carryTokens copies each revocation of a token, even of one that is not in the backup: a
 // later restore may be of a backup with it.
-func (b *beginning) carryTokens(tx, old *store.Tx) error {
+func (b *epochChange) carryTokens(tx, old *store.Tx) error {
 	tokens, err := old.Tokens().All()
 	if err != nil {
 		return err

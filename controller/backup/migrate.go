@@ -158,7 +158,7 @@ func (w *WasRestored) Run(ctx context.Context) (out Restored, err error) {
 	if err := events.Load(s); err != nil {
 		return out, err
 	}
-	begin := &beginning{by: w.By, out: &out, after: to.Epoch()}
+	begin := &epochChange{by: w.By, out: &out, after: to.Epoch()}
 	out.Epoch, err = s.BeginEpoch(store.NewEpoch{From: store.Origin{Epoch: s.Epoch(), RestoredAt: w.Now().UTC(), EtcdWasRestored: true},
 		After: begin.epoch(), Change: begin.change})
 	if err != nil {

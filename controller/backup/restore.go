@@ -84,7 +84,7 @@ func (r *Restore) Run(ctx context.Context) (out Restored, err error) {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, drop()) }()
-	begin := &beginning{by: r.By, out: &out}
+	begin := &epochChange{by: r.By, out: &out}
 	if err := r.prepare(ctx, stage, begin, func() (err error) {
 		if there {
 			if begin.old, err = r.openCopy(stage); err != nil {
@@ -120,7 +120,7 @@ func newStage(dataDirectory string) (stage string, drop func() error, err error)
 }
 
 // prepare makes the stage the state of the new life. old opens what is replaced.
-func (r *Restore) prepare(ctx context.Context, stage string, begin *beginning, old func() error) error {
+func (r *Restore) prepare(ctx context.Context, stage string, begin *epochChange, old func() error) error {
 	seal, err := r.unpack(ctx, stage, &begin.out.Manifest)
 	if errors.Is(err, store.ErrNotRecords) {
 		err = errors.Join(err, archive.ErrDamaged)
@@ -210,7 +210,7 @@ func write(path string, content io.Reader) error {
 }
 
 // renew begins the new life in the staged store.
-func (r *Restore) renew(stage string, seal archive.Seal, begin *beginning, old func() error) error {
+func (r *Restore) renew(stage string, seal archive.Seal, begin *epochChange, old func() error) error {
 	out := begin.out
 	events := &event.Log{Hub: new(notify.Hub), Now: r.Now, Keep: event.Kept}
 	return r.staged(stage, events.Derive, func(s *store.Store) error {

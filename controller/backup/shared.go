@@ -61,7 +61,7 @@ func (r *Restore) runShared(ctx context.Context) (out Restored, err error) {
 	if !to.Empty() && !r.Replace && (cutOff == nil || cutOff.By != byRestore) {
 		return out, errors.New("etcd holds a state already: restore with --replace, which keeps a backup of it in the data directory; nothing was changed")
 	}
-	begin := &beginning{by: r.By, out: &out, after: to.Epoch()}
+	begin := &epochChange{by: r.By, out: &out, after: to.Epoch()}
 	aside := ""
 	err = r.prepare(ctx, stage, begin, func() (err error) {
 		if aside, err = r.keep(ctx, to, cutOff, &out); err != nil || aside == "" {

@@ -37,11 +37,11 @@ type Client struct {
 // connections are those to one replica.
 type connections struct {
 	open    []*http.ClientConn
-	dialing *dialing // nil if none is made
+	dialing *dial // nil if none is made
 }
 
-// dialing is a connection that is being made.
-type dialing struct {
+// dial is a connection that is being made.
+type dial struct {
 	done chan struct{}
 	err  error
 }
@@ -88,7 +88,7 @@ func (c *Client) reserve(ctx context.Context, host string) (*http.ClientConn, er
 }
 
 // find returns a connection with a reserved place, or the one that is being made.
-func (c *Client) find(host string) (*http.ClientConn, *dialing) {
+func (c *Client) find(host string) (*http.ClientConn, *dial) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := c.hosts[host]
@@ -103,13 +103,13 @@ func (c *Client) find(host string) (*http.ClientConn, *dialing) {
 		}
 	}
 	if h.dialing == nil {
-		h.dialing = &dialing{done: make(chan struct{})}
+		h.dialing = &dial{done: make(chan struct{})}
 		go c.dial(host, h, h.dialing)
 	}
 	return nil, h.dialing
 }
 
-func (c *Client) dial(host string, h *connections, d *dialing) {
+func (c *Client) dial(host string, h *connections, d *dial) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialLimit)
 	defer cancel()
 	conn, err := c.transport.NewClientConn(ctx, "https", host)

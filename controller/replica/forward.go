@@ -212,7 +212,7 @@ func (w *answer) WriteHeader(status int) {
 func (w *answer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // forwarded is the API's side: a request that another replica has received.
-func (l *leads) forwarded(w http.ResponseWriter, r *http.Request) {
+func (l *leaderHandler) forwarded(w http.ResponseWriter, r *http.Request) {
 	restored, err := caller.Restore(r)
 	if err != nil {
 		refuse(w, wire.NewProblem(wire.ProblemInvalid, err.Error()))

@@ -116,7 +116,7 @@ func keep(answer *http.Response) error {
 // held is the leader's side: the API does not wait for a request that another replica can hold. A
 // commit may have woken the poll there before this process has seen that it is done; nothing
 // would wake the poll again, so settle waits for it.
-func (l *leads) held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {
+func (l *leaderHandler) held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {
 	text := r.Header.Get(headerHold)
 	if text == "" {
 		return ctx, nil

@@ -27,12 +27,12 @@ type Server struct {
 	trust   *Trust
 	http    *http.Server
 	limiter *connlimit.Limiter
-	leads   atomic.Pointer[leads]
+	leads   atomic.Pointer[leaderHandler]
 	status  atomic.Pointer[func() Status]
 }
 
-// leads is what the leader answers with.
-type leads struct {
+// leaderHandler is what the leader answers with.
+type leaderHandler struct {
 	api    http.Handler
 	settle func()
 }
@@ -72,7 +72,7 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 
 // Lead has the server answer the requests that other replicas hand on: this one is the leader.
 // settle waits until the API sees all that other replicas may have seen before.
-func (s *Server) Lead(api http.Handler, settle func()) { s.leads.Store(&leads{api, settle}) }
+func (s *Server) Lead(api http.Handler, settle func()) { s.leads.Store(&leaderHandler{api, settle}) }
 
 func (s *Server) forwarded(w http.ResponseWriter, r *http.Request) {
 	leader := s.leads.Load()

@@ -9,8 +9,8 @@ type Change[T any] struct {
 	Before, After *T
 }
 
-// noted is a value before the transaction, nil for none, and its record if it was decoded.
-type noted struct {
+// valueBefore is a value before the transaction, nil for none, and its record if it was decoded.
+type valueBefore struct {
 	value  []byte
 	record any
 }
@@ -20,19 +20,19 @@ func (c Collection[T]) note(key string) {
 	if _, known := c.tx.before[c.name][key]; known {
 		return
 	}
-	n := noted{value: c.tx.reader.get(c.name, key)}
+	n := valueBefore{value: c.tx.reader.get(c.name, key)}
 	if record, found := c.decoded.peek(key, n.value); found {
 		n.record = record
 	}
 	c.tx.noted(c.name, key, n)
 }
 
-func (t *Tx) noted(bucket, key string, n noted) {
+func (t *Tx) noted(bucket, key string, n valueBefore) {
 	if t.before == nil {
-		t.before = map[string]map[string]noted{}
+		t.before = map[string]map[string]valueBefore{}
 	}
 	if t.before[bucket] == nil {
-		t.before[bucket] = map[string]noted{}
+		t.before[bucket] = map[string]valueBefore{}
 	}
 	t.before[bucket][key] = n
 }
@@ -63,7 +63,7 @@ func (c Collection[T]) Changes() (changes []Change[T], err error) {
 	return changes, nil
 }
 
-func (c Collection[T]) change(key string, before noted) (change Change[T], changed bool, err error) {
+func (c Collection[T]) change(key string, before valueBefore) (change Change[T], changed bool, err error) {
 	defer guard(c.name, key, &err)
 	now := c.tx.reader.get(c.name, key)
 	if bytes.Equal(before.value, now) {

@@ -151,7 +151,7 @@ func Import(path string, lines io.Reader) (err error) {
 	defer func() { err = errors.Join(err, file.close()) }()
 	in := bufio.NewScanner(lines)
 	in.Buffer(make([]byte, 64<<10), maxLine)
-	batch := &importing{file: file, writes: writeSet{}}
+	batch := &importBatch{file: file, writes: writeSet{}}
 	for n := 1; in.Scan(); n++ {
 		if err := batch.add(in.Bytes()); err != nil {
 			return fmt.Errorf("line %d: %w", n, err)
@@ -166,15 +166,15 @@ func Import(path string, lines io.Reader) (err error) {
 	return batch.write()
 }
 
-// importing is what is not written yet.
-type importing struct {
+// importBatch is what is not written yet.
+type importBatch struct {
 	file   *bolt
 	writes writeSet
 	bytes  int
 	last   line
 }
 
-func (i *importing) add(text []byte) error {
+func (i *importBatch) add(text []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	var next line
@@ -203,7 +203,7 @@ func (i *importing) add(text []byte) error {
 	return i.write()
 }
 
-func (i *importing) write() error {
+func (i *importBatch) write() error {
 	writes := i.writes
 	i.writes, i.bytes = writeSet{}, 0
 	return i.file.transact(func(reader) writeSet { return writes })

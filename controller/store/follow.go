@@ -212,9 +212,9 @@ func (f *follower) changed(before, after *records, changes map[string][]byte, an
 	for path := range keys {
 		bucket, key := splitPath(path)
 		if key != "" && before.has(bucket) {
-			tx.noted(bucket, key, noted{value: before.get(bucket, key)})
+			tx.noted(bucket, key, valueBefore{value: before.get(bucket, key)})
 		} else if key != "" {
-			tx.noted(bucket, key, noted{})
+			tx.noted(bucket, key, valueBefore{})
 		}
 	}
 	return tx

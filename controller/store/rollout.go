@@ -66,7 +66,7 @@ func (t *Tx) PutAgentRollout(r AgentRollout) error {
 		return errReadOnly
 	}
 	if _, known := t.before[bucketMeta][metaRollout]; !known {
-		t.noted(bucketMeta, metaRollout, noted{value: t.reader.get(bucketMeta, metaRollout)})
+		t.noted(bucketMeta, metaRollout, valueBefore{value: t.reader.get(bucketMeta, metaRollout)})
 	}
 	return putMeta(t.writer, metaRollout, r)
 }

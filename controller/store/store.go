@@ -224,7 +224,7 @@ type Tx struct {
 	recent *recent
 	by     string
 	// before is what each key had that was written, by bucket.
-	before map[string]map[string]noted
+	before map[string]map[string]valueBefore
 	// epochs are the ones before and after the transaction, nil if it has begun none.
 	epochs    *Change[int64]
 	told      []Told

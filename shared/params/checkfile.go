@@ -47,7 +47,7 @@ type fileCheck struct {
 	use    FileUse
 	params *Params
 	now    time.Time
-	r      reading
+	r      reader
 }
 
 // fault says what is wrong with the file.

@@ -76,7 +76,7 @@ func (o *object) separated(text string, at fault.At) []placed {
 }
 
 // texts are the texts of a list, each with its place.
-func (r *reading) texts(list *jsontree.Node, at fault.At) []placed {
+func (r *reader) texts(list *jsontree.Node, at fault.At) []placed {
 	var texts []placed
 	for i, item := range list.Items {
 		if item.Kind != jsontree.String {

@@ -47,7 +47,7 @@ func ReadManifest(data []byte) ([]PersistentVolume, error) {
 		names   = newFirsts()
 	)
 	for i, object := range objects {
-		r := &reading{}
+		r := &reader{}
 		pv := r.persistentVolume(object)
 		if first, again := names.seen(pv.Name, i); again {
 			r.fault("/metadata/name", "%q is the name of object %d already", pv.Name, first+1)
@@ -92,7 +92,7 @@ func objectsOf(document json.RawMessage) []manifestObject {
 	return objects
 }
 
-func (r *reading) persistentVolume(found manifestObject) PersistentVolume {
+func (r *reader) persistentVolume(found manifestObject) PersistentVolume {
 	if found.broken != nil {
 		r.fault(fault.Root, "%s", found.broken.Message)
 		return PersistentVolume{}
@@ -205,7 +205,7 @@ func ManifestOf(use FileUse, content []byte) Manifest {
 // CheckManifests finds PersistentVolumes that two manifests both register, and warns about
 // those on the directory of another manifest's.
 func CheckManifests(manifests []Manifest) Report {
-	r := &reading{}
+	r := &reader{}
 	names := newFirsts()
 	for i, m := range manifests {
 		var others []PersistentVolume

@@ -13,7 +13,7 @@ import (
 // becomes known; close reports the others. A nil object is one that was not
 // there or was refused: it has no attributes and reports nothing.
 type object struct {
-	r     *reading
+	r     *reader
 	at    fault.At
 	node  *jsontree.Node
 	known []string
@@ -61,7 +61,7 @@ func (o *object) has(name string) bool {
 	return n != nil && !emptyText(n)
 }
 
-func (r *reading) wrongKind(at fault.At, found jsontree.Kind, p presence, want ...jsontree.Kind) {
+func (r *reader) wrongKind(at fault.At, found jsontree.Kind, p presence, want ...jsontree.Kind) {
 	message := "found " + found.String() + ", expected " + want[0].String()
 	for _, k := range want[1:] {
 		message += " or " + k.String()

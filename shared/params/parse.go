@@ -12,7 +12,7 @@ import (
 // The Params are nil exactly if the Report has faults. raw is not kept: a caller that needs
 // the unknown attributes again keeps the body.
 func Parse(raw json.RawMessage, at fault.At) (*Params, Report) {
-	r := &reading{}
+	r := &reader{}
 	if len(raw) == 0 {
 		r.fault(at, "is missing; expected an object with %s or %s", keyCluster, keyRegistry)
 		return nil, r.report(nil, at)
@@ -36,7 +36,7 @@ func Parse(raw json.RawMessage, at fault.At) (*Params, Report) {
 }
 
 // params reads the value of additionalParams; nil if it is no object.
-func (r *reading) params(node *jsontree.Node, at fault.At) *Params {
+func (r *reader) params(node *jsontree.Node, at fault.At) *Params {
 	if node.Kind != jsontree.Object {
 		r.wrongKind(at, node.Kind, required, jsontree.Object)
 		return nil

@@ -9,7 +9,7 @@ import (
 
 // placeholders refuses every text that Redact writes in the place of a secret, and that
 // Restore has left: in force it would replace the secret.
-func (r *reading) placeholders(n *jsontree.Node, at fault.At) {
+func (r *reader) placeholders(n *jsontree.Node, at fault.At) {
 	for _, place := range placeholders(n, maxListed) {
 		r.fault(at+place, "holds %q, the placeholder of a secret in an answer, for which none is kept; send the secret itself", Redacted)
 	}

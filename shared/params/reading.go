@@ -15,23 +15,23 @@ import (
 // could together be far larger than the document.
 const maxListed = 200
 
-// reading collects what is found while a document is read.
-type reading struct {
+// reader collects what is found while a document is read.
+type reader struct {
 	faults, warnings findings
 	architectures    []string
 }
 
-func (r *reading) fault(at fault.At, format string, args ...any) {
+func (r *reader) fault(at fault.At, format string, args ...any) {
 	r.faults.add(at, format, args...)
 }
 
-func (r *reading) warn(at fault.At, format string, args ...any) {
+func (r *reader) warn(at fault.At, format string, args ...any) {
 	r.warnings.add(at, format, args...)
 }
 
 // report is the outcome, each list in the order of the document: root, nil if
 // it could not be read, is the value at the place at.
-func (r *reading) report(root *jsontree.Node, at fault.At) Report {
+func (r *reader) report(root *jsontree.Node, at fault.At) Report {
 	return Report{Faults: r.faults.sorted(root, at), Warnings: r.warnings.sorted(root, at), Architectures: r.architectures}
 }
 

@@ -42,7 +42,7 @@ func (r *Request) String() string { return fmt.Sprintf("InstantiateVnfRequest(%s
 // ParseRequest reads the whole body and reports every fault and warning at once,
 // with pointers from its root. The Request is nil exactly where there are faults.
 func ParseRequest(body []byte) (*Request, Report) {
-	r := &reading{}
+	r := &reader{}
 	node, broken := jsontree.Parse(body)
 	if broken != nil {
 		r.fault(fault.Root, "%s", broken.Message)
@@ -133,7 +133,7 @@ func CheckVIMConnectionInfo(raw json.RawMessage, at fault.At) fault.List {
 	if broken != nil {
 		return fault.List{at.Fault(broken.Message)}
 	}
-	r := &reading{}
+	r := &reader{}
 	if node.Kind != jsontree.List || slices.ContainsFunc(node.Items, func(item *jsontree.Node) bool { return item.Kind != jsontree.Object }) {
 		r.fault(at, "is not a list of objects; expected VimConnectionInfo[] of SOL003")
 	}

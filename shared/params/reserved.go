@@ -15,7 +15,7 @@ func CheckHostNames(p *Params, reserved []string, at fault.At) fault.List {
 	if p == nil || p.Cluster == nil {
 		return nil
 	}
-	r := &reading{}
+	r := &reader{}
 	for i, c := range p.Cluster.Registries {
 		if c.HostsEntry == nil {
 			continue

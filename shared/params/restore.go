@@ -18,18 +18,18 @@ func Restore(raw, stored json.RawMessage) json.RawMessage {
 	if broken != nil || alsoBroken != nil {
 		return raw
 	}
-	r := restoring{raw: raw, stored: stored}
+	r := restorer{raw: raw, stored: stored}
 	r.below(now, before)
 	return append(r.out, raw[r.done:]...)
 }
 
-type restoring struct {
+type restorer struct {
 	raw, stored, out []byte
 	done             int // how much of raw is in out
 }
 
 // below restores what now, a list or an object, holds.
-func (r *restoring) below(now, before *jsontree.Node) {
+func (r *restorer) below(now, before *jsontree.Node) {
 	for _, item := range now.Items {
 		if same := withServerOf(item, before); same != nil {
 			r.below(item, same)

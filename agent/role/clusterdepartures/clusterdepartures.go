@@ -45,7 +45,7 @@ type step struct {
 	etcd   etcd.Access
 	limit  time.Duration
 	now    func() time.Time
-	sick   map[string]illness // of etcd's members, by their ids, while somebody is to leave
+	sick   map[string]unhealthy // of etcd's members, by their ids, while somebody is to leave
 }
 
 // New returns the step that owns ClusterMembersLeft.
@@ -62,7 +62,7 @@ func New(o Options) converge.Step {
 			Rights: "list, patch and delete nodes, list pods, and create evictions",
 		},
 		etcd:  etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint},
-		limit: o.DrainLimit, now: o.Now, sick: map[string]illness{},
+		limit: o.DrainLimit, now: o.Now, sick: map[string]unhealthy{},
 	}
 }
 

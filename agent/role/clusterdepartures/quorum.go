@@ -83,8 +83,8 @@ func machines(servers []api.ClusterServer, nodes []kubeapi.Node) (list []etcd.Ma
 	return list
 }
 
-// illness is since when an etcd member has not been healthy, and why it is not.
-type illness struct {
+// unhealthy is since when an etcd member has not been healthy, and why it is not.
+type unhealthy struct {
 	since time.Time
 	why   error
 }

@@ -42,6 +42,6 @@ func deleteError(id string, err error) error {
 	if problemType(err) != api.ProblemConflict {
 		return err
 	}
-	return hinted{err, fmt.Sprintf("if its VMs run, `hitchctl operate %s TERMINATE --wait`; for each node whose VM is gone, `hitchctl node revoke NODE`; "+
+	return errorWithHint{err, fmt.Sprintf("if its VMs run, `hitchctl operate %s TERMINATE --wait`; for each node whose VM is gone, `hitchctl node revoke NODE`; "+
 		"then `hitchctl delete instance %[1]s` again", describe.Short(id))}
 }

@@ -32,16 +32,16 @@ func (a *app) printError(err error) {
 	}
 }
 
-// hinted is an error with what to do about it.
-type hinted struct {
+// errorWithHint is an error with what to do about it.
+type errorWithHint struct {
 	error
 	hint string
 }
 
-func (h hinted) Unwrap() error { return h.error }
+func (h errorWithHint) Unwrap() error { return h.error }
 
 func (a *app) hintFor(err error) string {
-	var own hinted
+	var own errorWithHint
 	if errors.As(err, &own) {
 		return own.hint
 	}

@@ -47,13 +47,13 @@ func (a *app) post(ctx context.Context, c *client.Controller, id string, body ap
 		}
 		return attempt(ctx, c, id, body)
 	}
-	w := waiting{
+	w := waiter{
 		app: a, display: a.heatDisplay(f.output), timeout: limit,
 		title: titleOf(api.Operation{Operation: body.Operation, Type: body.Type, Phase: api.PhaseEnd, VnfInstanceID: id}) + ", when Heat is done",
 		watch: []watcher{postWhenDone(again, err, pause), watchNodes(c, id)},
-		shown: func(s scene) []api.Node { return s.nodes },
-		done:  func(s scene) (bool, error) { return s.operation != nil, nil },
-		result: func(_ scene, took time.Duration) string {
+		shown: func(s waitState) []api.Node { return s.nodes },
+		done:  func(s waitState) (bool, error) { return s.operation != nil, nil },
+		result: func(_ waitState, took time.Duration) string {
 			return "Heat is done, after " + describe.Age(took)
 		},
 	}
@@ -75,20 +75,20 @@ func (a *app) heatDisplay(o output) *screen.Screen {
 // postWhenDone posts again while Heat changes the stack, and if the controller or
 // its cloud does not answer meanwhile.
 func postWhenDone(again func(context.Context) (*api.Operation, time.Duration, error), err error, pause time.Duration) watcher {
-	return func(ctx context.Context, send func(func(*scene))) error {
+	return func(ctx context.Context, send func(func(*waitState))) error {
 		for {
 			text := err.Error()
 			var problem *api.Problem
 			if errors.As(err, &problem) {
 				text = problem.Detail
 			}
-			send(func(s *scene) { s.heat = text })
+			send(func(s *waitState) { s.heat = text })
 			if err := sleep.For(ctx, pause, nil); err != nil {
 				return err
 			}
 			var o *api.Operation
 			if o, pause, err = again(ctx); err == nil {
-				send(func(s *scene) { s.operation = o })
+				send(func(s *waitState) { s.operation = o })
 				<-ctx.Done()
 				return ctx.Err()
 			}

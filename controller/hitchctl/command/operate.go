@@ -210,25 +210,25 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 		return c.GetOperation(ctx, o.VnfInstanceID, o.Sequence, &api.GetOperationParams{Wait: orNil(hold)})
 	}
 	started := o
-	current := func(s scene) api.Operation {
+	current := func(s waitState) api.Operation {
 		if s.operation != nil {
 			return *s.operation
 		}
 		return started
 	}
-	w := waiting{
+	w := waiter{
 		app: a, display: a.display(f.output), timeout: f.timeout, title: titleOf(o),
 		watch: []watcher{
-			watching(follow.Poll(poll), func(s *scene, o *api.Operation) { s.operation = o }),
+			watching(follow.Poll(poll), func(s *waitState, o *api.Operation) { s.operation = o }),
 			watchNodes(c, o.VnfInstanceID),
 		},
-		shown:   func(s scene) []api.Node { return targetsOf(s, current(s)) },
+		shown:   func(s waitState) []api.Node { return targetsOf(s, current(s)) },
 		refresh: refreshNodes(c, o.VnfInstanceID),
-		right: func(s scene, now time.Time) string {
+		right: func(s waitState, now time.Time) string {
 			o := current(s)
 			return describe.Age(now.Sub(o.StartedAt)) + ", deadline in " + describe.Age(o.Deadline.Sub(now))
 		},
-		done: func(s scene) (bool, error) {
+		done: func(s waitState) (bool, error) {
 			o := current(s)
 			if o.State == api.Processing || !s.known.nodes {
 				return false, nil
@@ -238,7 +238,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 			}
 			return true, nil
 		},
-		result: func(s scene, _ time.Duration) string {
+		result: func(s waitState, _ time.Duration) string {
 			o := current(s)
 			text := titleOf(o) + " completed"
 			if o.FinishedAt != nil {
@@ -259,7 +259,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 
 // targetsOf are the nodes that the operation waits for; all of the instance if
 // it does not say.
-func targetsOf(s scene, o api.Operation) []api.Node {
+func targetsOf(s waitState, o api.Operation) []api.Node {
 	if len(o.Targets) == 0 {
 		return s.nodes
 	}

@@ -87,7 +87,7 @@ func (a *app) put(ctx context.Context, c *client.Controller, id string, before s
 		case !before.sameDesired(now):
 			return before, nil, a.overtaken(ctx, c, id, before, now)
 		case now.etag == before.etag:
-			return before, nil, hinted{err, "the controller does not know its own ETag; does a proxy between alter it? " + a.typed("--force") + " sends none"}
+			return before, nil, errorWithHint{err, "the controller does not know its own ETag; does a proxy between alter it? " + a.typed("--force") + " sends none"}
 		}
 		before = now
 	}
@@ -115,7 +115,7 @@ func (a *app) overtaken(ctx context.Context, c *client.Controller, id string, be
 			text += "\n  " + d.String()
 		}
 	}
-	return hinted{errors.New(text), fmt.Sprintf("look at `hitchctl get instance %s -o yaml`, bring the request up to date and apply it again; %s replaces what is there",
+	return errorWithHint{errors.New(text), fmt.Sprintf("look at `hitchctl get instance %s -o yaml`, bring the request up to date and apply it again; %s replaces what is there",
 		describe.Short(id), a.typed("--force"))}
 }
 

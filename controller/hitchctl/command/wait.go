@@ -94,13 +94,13 @@ func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f 
 	if err != nil {
 		return err
 	}
-	this := func(s scene) []api.Node {
+	this := func(s waitState) []api.Node {
 		return slices.DeleteFunc(slices.Clone(s.nodes), func(n api.Node) bool { return n.ID != id })
 	}
-	w := waiting{
+	w := waiter{
 		app: a, display: a.display(f.output), timeout: f.timeout, title: n.Name + " to be " + f.condition,
 		watch: []watcher{watchNodes(c, n.VnfInstanceID)}, shown: this,
-		done: func(s scene) (bool, error) {
+		done: func(s waitState) (bool, error) {
 			if nodes := this(s); len(nodes) > 0 {
 				return is(nodes[0]), nil
 			}
@@ -109,7 +109,7 @@ func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f 
 			}
 			return false, nil
 		},
-		result: func(_ scene, took time.Duration) string {
+		result: func(_ waitState, took time.Duration) string {
 			return fmt.Sprintf("%s is %s, after %s", screen.Clean(n.Name), f.condition, describe.Age(took))
 		},
 	}
@@ -161,12 +161,12 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 	if _, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil)); err != nil {
 		return err
 	}
-	w := waiting{
+	w := waiter{
 		app: a, display: a.display(f.output), timeout: f.timeout,
 		title: "instance " + describe.Short(id) + " to be " + f.condition,
 		watch: []watcher{watchInstances(c), watchNodes(c, id)},
-		shown: func(s scene) []api.Node { return membersOf(s, id) },
-		done: func(s scene) (bool, error) {
+		shown: func(s waitState) []api.Node { return membersOf(s, id) },
+		done: func(s waitState) (bool, error) {
 			i := instanceOf(s, id)
 			switch {
 			case i == nil && s.known.instances:
@@ -180,7 +180,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 			unready := slices.ContainsFunc(members, func(n api.Node) bool { return !n.Ready })
 			return len(members) > 0 && len(members) == len(i.Nodes) && !unready, nil
 		},
-		result: func(s scene, took time.Duration) string {
+		result: func(s waitState, took time.Duration) string {
 			return fmt.Sprintf("instance %s is %s with %s, after %s", describe.Short(id), f.condition, count(len(membersOf(s, id)), "node"), describe.Age(took))
 		},
 	}
@@ -188,7 +188,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 	return a.answer(f.output, err, func() any { return instanceOf(s, id) })
 }
 
-func instanceOf(s scene, id string) *api.Instance {
+func instanceOf(s waitState, id string) *api.Instance {
 	i := slices.IndexFunc(s.instances, func(i api.Instance) bool { return i.ID == id })
 	if i < 0 {
 		return nil
@@ -197,7 +197,7 @@ func instanceOf(s scene, id string) *api.Instance {
 }
 
 // membersOf are the nodes in the instance's topology.
-func membersOf(s scene, id string) []api.Node {
+func membersOf(s waitState, id string) []api.Node {
 	i := instanceOf(s, id)
 	if i == nil {
 		return nil

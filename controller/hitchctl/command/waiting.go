@@ -14,8 +14,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// scene is what is known while something is waited for.
-type scene struct {
+// waitState is what is known while something is waited for.
+type waitState struct {
 	nodes     []api.Node
 	instances []api.Instance
 	operation *api.Operation
@@ -26,8 +26,8 @@ type scene struct {
 	failure error
 }
 
-// waiting waits until the scene is as wished, and shows how it gets there.
-type waiting struct {
+// waiter waits until the scene is as wished, and shows how it gets there.
+type waiter struct {
 	app     *app
 	display *screen.Screen
 	timeout time.Duration // 0 is without limit
@@ -35,25 +35,25 @@ type waiting struct {
 	// watch are the lists and records that make the scene.
 	watch []watcher
 	// shown are the nodes to show, of the scene.
-	shown func(scene) []api.Node
+	shown func(waitState) []api.Node
 	// right is what stands at the right of the title; nil for how long it has taken.
-	right func(s scene, now time.Time) string
+	right func(s waitState, now time.Time) string
 	// done reports whether the wait is over, with an error if it can never succeed.
-	done func(scene) (bool, error)
+	done func(waitState) (bool, error)
 	// refresh brings the scene up to date for the last picture, for what is waited
 	// for may be told before what led to it; nil for nothing.
-	refresh func(context.Context, *scene)
+	refresh func(context.Context, *waitState)
 	// result is the last line, once done.
-	result func(s scene, took time.Duration) string
+	result func(s waitState, took time.Duration) string
 }
 
 // watcher follows something and sends what it changes of the scene.
-type watcher func(ctx context.Context, send func(func(*scene))) error
+type watcher func(ctx context.Context, send func(func(*waitState))) error
 
-func watching[T any](poll follow.Poll, take func(*scene, *T)) watcher {
-	return func(ctx context.Context, send func(func(*scene))) error {
+func watching[T any](poll follow.Poll, take func(*waitState, *T)) watcher {
+	return func(ctx context.Context, send func(func(*waitState))) error {
 		return follow.Changes(ctx, poll, func(u follow.Update[T]) {
-			send(func(s *scene) {
+			send(func(s *waitState) {
 				if s.failure = u.Err; u.Content != nil {
 					take(s, u.Content)
 				}
@@ -63,18 +63,18 @@ func watching[T any](poll follow.Poll, take func(*scene, *T)) watcher {
 }
 
 func watchNodes(c *client.Controller, instance string) watcher {
-	return watching(nodeKind.poll(c, scope{instance: instance, all: true}), func(s *scene, l *api.NodeList) { s.nodes, s.known.nodes = l.Items, true })
+	return watching(nodeKind.poll(c, scope{instance: instance, all: true}), func(s *waitState, l *api.NodeList) { s.nodes, s.known.nodes = l.Items, true })
 }
 
 func watchInstances(c *client.Controller) watcher {
-	return watching(instanceKind.poll(c, scope{}), func(s *scene, l *api.InstanceList) { s.instances, s.known.instances = l.Items, true })
+	return watching(instanceKind.poll(c, scope{}), func(s *waitState, l *api.InstanceList) { s.instances, s.known.instances = l.Items, true })
 }
 
 // refreshWithin bounds what is only for the looks.
 const refreshWithin = 5 * time.Second
 
-func refreshNodes(c *client.Controller, instance string) func(context.Context, *scene) {
-	return func(ctx context.Context, s *scene) {
+func refreshNodes(c *client.Controller, instance string) func(context.Context, *waitState) {
+	return func(ctx context.Context, s *waitState) {
 		ctx, cancel := context.WithTimeout(ctx, refreshWithin)
 		defer cancel()
 		if nodes, err := nodeKind.list(ctx, c, scope{instance: instance, all: true}); err == nil {
@@ -88,17 +88,17 @@ var errTimeOver = errors.New("timed out")
 // frame is how often a display on a terminal moves.
 const frame = 120 * time.Millisecond
 
-func (w *waiting) run(ctx context.Context) (scene, error) {
+func (w *waiter) run(ctx context.Context) (waitState, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if w.timeout > 0 {
 		timer := time.AfterFunc(w.timeout, func() { cancel(errTimeOver) })
 		defer timer.Stop()
 	}
-	updates := make(chan func(*scene))
+	updates := make(chan func(*waitState))
 	for _, watch := range w.watch {
 		go func() {
-			err := watch(ctx, func(u func(*scene)) {
+			err := watch(ctx, func(u func(*waitState)) {
 				select {
 				case updates <- u:
 				case <-ctx.Done():
@@ -112,8 +112,8 @@ func (w *waiting) run(ctx context.Context) (scene, error) {
 	return w.loop(ctx, updates, view)
 }
 
-func (w *waiting) loop(ctx context.Context, updates <-chan func(*scene), view *view) (scene, error) {
-	var s scene
+func (w *waiter) loop(ctx context.Context, updates <-chan func(*waitState), view *view) (waitState, error) {
+	var s waitState
 	for {
 		select {
 		case <-ctx.Done():
@@ -139,7 +139,7 @@ func (w *waiting) loop(ctx context.Context, updates <-chan func(*scene), view *v
 }
 
 // over is why it ended without being done.
-func (w *waiting) over(ctx context.Context, s scene) error {
+func (w *waiter) over(ctx context.Context, s waitState) error {
 	cause := context.Cause(ctx)
 	if !errors.Is(cause, errTimeOver) {
 		return cause
@@ -161,7 +161,7 @@ func (w *waiting) over(ctx context.Context, s scene) error {
 
 // view shows a waiting, in place on a terminal or line by line.
 type view struct {
-	*waiting
+	*waiter
 	progress present.Progress
 	live     *screen.Live
 	ticks    <-chan time.Time
@@ -170,8 +170,8 @@ type view struct {
 	heat     string
 }
 
-func (w *waiting) newView() *view {
-	v := &view{waiting: w, progress: present.Progress{Title: w.title, Started: w.app.now()}}
+func (w *waiter) newView() *view {
+	v := &view{waiter: w, progress: present.Progress{Title: w.title, Started: w.app.now()}}
 	if w.display.TTY {
 		v.live = w.display.Live()
 		v.ticker = time.NewTicker(frame)
@@ -190,7 +190,7 @@ func (v *view) close() {
 	}
 }
 
-func (v *view) note(s scene) {
+func (v *view) note(s waitState) {
 	nodes := v.shown(s)
 	v.progress.Note(nodes, v.app.now())
 	if v.live != nil {
@@ -213,7 +213,7 @@ func (v *view) note(s scene) {
 	v.failure = failure
 }
 
-func (v *view) draw(s scene) {
+func (v *view) draw(s waitState) {
 	if v.live == nil {
 		return
 	}
@@ -234,7 +234,7 @@ func (v *view) draw(s scene) {
 }
 
 // finish prints the result and how long each step took.
-func (v *view) finish(s scene, err error) {
+func (v *view) finish(s waitState, err error) {
 	took := v.app.now().Sub(v.progress.Started)
 	if v.live == nil && v.display.TTY {
 		fmt.Fprintln(v.display)

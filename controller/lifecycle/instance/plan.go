@@ -20,7 +20,7 @@ var errPlanned = errors.New("a plan changes nothing")
 // PlanInstance is what PutInstance of the same would change, on the instance and on each node.
 // It makes the change in a transaction that is taken back.
 func (s *Service) PlanInstance(ctx context.Context, id string, spec api.InstanceSpec) (api.InstancePlan, error) {
-	put := &putting{s: s, asked: spec}
+	put := &putRequest{s: s, asked: spec}
 	var plan api.InstancePlan
 	err := put.change(ctx, id, func(t *tx.Tx) error {
 		before, err := expected(t)

@@ -25,7 +25,7 @@ import (
 // reported at once and nothing is kept; the same content again changes nothing. Nothing
 // is changed unless the conditions hold.
 func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec, conditions ...Condition) (api.Instance, bool, error) {
-	put := &putting{s: s, asked: spec, conditions: conditions}
+	put := &putRequest{s: s, asked: spec, conditions: conditions}
 	if err := put.change(ctx, id, put.run); err != nil {
 		return api.Instance{}, false, err
 	}
@@ -36,7 +36,7 @@ func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceS
 
 // change observes the stack and runs the change in one transaction on the instance, which it
 // makes if there is none.
-func (p *putting) change(ctx context.Context, id string, run func(*tx.Tx) error) error {
+func (p *putRequest) change(ctx context.Context, id string, run func(*tx.Tx) error) error {
 	return p.s.Observer.Try(id, func() (err error) {
 		if p.stack, err = p.s.observation(id, p.asked); err != nil {
 			return err
@@ -123,8 +123,8 @@ func (s *Service) KeepSecrets(id string, additionalParams json.RawMessage) (kept
 	return kept, err
 }
 
-// putting is a PUT.
-type putting struct {
+// putRequest is a PUT.
+type putRequest struct {
 	s          *Service
 	asked      api.InstanceSpec
 	conditions []Condition
@@ -139,7 +139,7 @@ type putting struct {
 }
 
 // read reads the request, and holds its conditions against the instance.
-func (p *putting) read(id string) (err error) {
+func (p *putRequest) read(id string) (err error) {
 	spec := p.asked
 	if spec.AdditionalParams, err = p.s.KeepSecrets(id, spec.AdditionalParams); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (p *putting) read(id string) (err error) {
 }
 
 // still begins the PUT anew if the instance is no longer the one for which the conditions hold.
-func (p *putting) still(t *tx.Tx, found bool) error {
+func (p *putRequest) still(t *tx.Tx, found bool) error {
 	if len(p.conditions) == 0 {
 		return nil
 	}
@@ -173,13 +173,13 @@ func (p *putting) still(t *tx.Tx, found bool) error {
 }
 
 // create begins an instance, with its join token.
-func (p *putting) create(t *tx.Tx, id string) error {
+func (p *putRequest) create(t *tx.Tx, id string) error {
 	t.Instance = store.Instance{ID: id, Kind: kindOf(p.params), State: api.NotInstantiated, Epoch: t.Store.Epoch(), CreatedAt: t.Now, UpdatedAt: t.Now}
 	t.Changed()
 	return p.s.JoinTokens.NewJoinToken(t.Tx, &t.Instance)
 }
 
-func (p *putting) run(t *tx.Tx) error {
+func (p *putRequest) run(t *tx.Tx) error {
 	if err := p.s.Observer.Current(t, p.stack); err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (p *putting) run(t *tx.Tx) error {
 }
 
 // next is the desired state after the request.
-func (p *putting) next(t *tx.Tx) (store.Desired, error) {
+func (p *putRequest) next(t *tx.Tx) (store.Desired, error) {
 	var next store.Desired
 	if t.Instance.DesiredVersion != 0 {
 		var err error
@@ -234,7 +234,7 @@ func (p *putting) next(t *tx.Tx) (store.Desired, error) {
 
 // check holds the parameters against the topology, whichever of them is new, and returns
 // their plan. Files are not validated for new parameters yet.
-func (p *putting) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
+func (p *putRequest) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
 	out, err := p.s.Reconciler.Plan(t, &desired.State{Desired: next, Params: p.params})
 	if err != nil {
 		return out, err
@@ -250,7 +250,7 @@ func (p *putting) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
 }
 
 // placed is faults of the topology where the request has what is new, if it has no topology.
-func (p *putting) placed(faults fault.List) fault.List {
+func (p *putRequest) placed(faults fault.List) fault.List {
 	switch {
 	case p.stack.Topology() == nil:
 		return faults.StandAt(desired.AtParams) // its parameters are what is new

@@ -14,17 +14,17 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
-// held are PersistentVolumes that a claim is bound to, and where the desired state that was
+// boundVolumes are PersistentVolumes that a claim is bound to, and where the desired state that was
 // in force points them. Kubernetes does not allow to point them elsewhere.
-type held struct {
+type boundVolumes struct {
 	bound []api.BoundPersistentVolume
 	now   []plan.PersistentVolume
 }
 
 // held is what the masters among the nodes have reported as bound. What none has reported is
 // not known and holds nothing up.
-func (s *Service) held(t *tx.Tx, nodes []plan.Node) (held, error) {
-	var h held
+func (s *Service) held(t *tx.Tx, nodes []plan.Node) (boundVolumes, error) {
+	var h boundVolumes
 	for _, planned := range nodes {
 		if planned.Role != api.RoleMaster {
 			continue
@@ -58,7 +58,7 @@ func (s *Service) persistentVolumes(t *tx.Tx) ([]plan.PersistentVolume, error) {
 // keeps refuses the desired state that the PUT has put in force, and the transaction with
 // it, if it points PersistentVolumes elsewhere that are held: the nodes could only report
 // that it cannot be.
-func (p *putting) keeps(t *tx.Tx, h held) error {
+func (p *putRequest) keeps(t *tx.Tx, h boundVolumes) error {
 	if h.bound == nil {
 		return nil
 	}

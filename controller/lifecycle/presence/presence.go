@@ -26,7 +26,7 @@ type Presence struct {
 
 	mu      sync.Mutex
 	started time.Time
-	nodes   map[string]heard
+	nodes   map[string]contact
 	changes []Change
 }
 
@@ -38,8 +38,8 @@ type Change struct {
 	Silence time.Duration
 }
 
-// heard is the last sign of life of a node.
-type heard struct {
+// contact is the last sign of life of a node.
+type contact struct {
 	at       time.Time
 	activity *api.Activity
 	// agent is what the agent said of itself in its last poll, nil if that is on record.
@@ -69,7 +69,7 @@ func (p *Presence) Drop(n int) {
 }
 
 // change notes a change of a node if it is to be told.
-func (p *Presence) change(id string, h *heard, now time.Time, lost bool) {
+func (p *Presence) change(id string, h *contact, now time.Time, lost bool) {
 	switch {
 	case lost && !h.told && (h.toldAt.IsZero() || now.Sub(h.toldAt) >= toldEvery):
 		h.told, h.toldAt = true, now
@@ -91,7 +91,7 @@ func (p *Presence) Start() {
 func (p *Presence) begin(now time.Time) {
 	if p.started.IsZero() {
 		p.started = now
-		p.nodes = make(map[string]heard)
+		p.nodes = make(map[string]contact)
 	}
 }
 
@@ -178,7 +178,7 @@ func (p *Presence) Expect(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, known := p.nodes[id]; !known {
-		p.nodes[id] = heard{}
+		p.nodes[id] = contact{}
 	}
 }
 
@@ -204,7 +204,7 @@ func (p *Presence) NewlyLost() (ids []string) {
 }
 
 // since is when a node's silence began.
-func (p *Presence) since(h heard) time.Time {
+func (p *Presence) since(h contact) time.Time {
 	if h.at.Before(p.started) {
 		return p.started
 	}

@@ -40,7 +40,7 @@ type step struct {
 }
 
 // step notes an event of a node if it is a step.
-func (h *happening) step(e store.Event, n store.Node) {
+func (h *derivation) step(e store.Event, n store.Node) {
 	s := step{nodeID: n.ID, role: string(n.Role)}
 	switch {
 	case e.Type == api.HappenedRevoked:
@@ -55,7 +55,7 @@ func (h *happening) step(e store.Event, n store.Node) {
 }
 
 // count counts what is on disk now.
-func (l *Log) count(h *happening) {
+func (l *Log) count(h *derivation) {
 	for _, e := range h.ends {
 		o, result := e.operation, resultFailed
 		switch {

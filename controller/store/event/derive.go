@@ -25,21 +25,21 @@ func bounded(text string) string {
 	return text[:cut] + ellipsis
 }
 
-// happening is what a transaction means.
-type happening struct {
+// derivation is what a transaction means.
+type derivation struct {
 	events map[string][]store.Event // by instance
 	ends   []end
 	steps  []step
 }
 
-func (h *happening) add(instanceID string, e store.Event) {
+func (h *derivation) add(instanceID string, e store.Event) {
 	e.Message, e.Reason, e.From, e.To = bounded(e.Message), bounded(e.Reason), bounded(e.From), bounded(e.To)
 	h.events[instanceID] = append(h.events[instanceID], e)
 }
 
 // derive is what the transaction means, in the order of cause and effect: what begins, what it
 // does, what ends.
-func derive(t *store.Tx) (*happening, error) {
+func derive(t *store.Tx) (*derivation, error) {
 	instances, err1 := ordered(t.Instances())
 	operations, err2 := ordered(t.Operations())
 	nodes, err3 := ordered(t.Nodes())
@@ -50,7 +50,7 @@ func derive(t *store.Tx) (*happening, error) {
 	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return nil, err
 	}
-	h := &happening{events: map[string][]store.Event{}}
+	h := &derivation{events: map[string][]store.Event{}}
 	h.restored(epochs, origin)
 	for _, c := range tokens {
 		h.token(c)

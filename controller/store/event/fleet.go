@@ -14,7 +14,7 @@ import (
 const ofNone = ""
 
 // restored: the state began another epoch.
-func (h *happening) restored(c *store.Change[int64], from *store.Origin) {
+func (h *derivation) restored(c *store.Change[int64], from *store.Origin) {
 	if c == nil {
 		return
 	}
@@ -23,7 +23,7 @@ func (h *happening) restored(c *store.Change[int64], from *store.Origin) {
 	h.add(ofNone, e)
 }
 
-func (h *happening) token(c store.Change[store.Token]) {
+func (h *derivation) token(c store.Change[store.Token]) {
 	after := c.After
 	if after == nil {
 		return
@@ -52,7 +52,7 @@ func (h *happening) token(c store.Change[store.Token]) {
 }
 
 // rollout is what happened to the upgrade of agents. A wave is told with how many nodes it has.
-func (h *happening) rollout(c *store.Change[store.AgentRollout], nodes []store.Change[store.Node]) {
+func (h *derivation) rollout(c *store.Change[store.AgentRollout], nodes []store.Change[store.Node]) {
 	if c == nil {
 		return
 	}

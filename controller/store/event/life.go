@@ -9,7 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-func (h *happening) instance(c store.Change[store.Instance]) {
+func (h *derivation) instance(c store.Change[store.Instance]) {
 	before, after := c.Before, c.After
 	if after == nil {
 		h.add(before.ID, store.Event{Type: api.HappenedInstanceDeleted})
@@ -35,14 +35,14 @@ func version(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func (h *happening) operationBegins(c store.Change[store.Operation]) {
+func (h *derivation) operationBegins(c store.Change[store.Operation]) {
 	if o := c.After; o != nil && c.Before == nil {
 		h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOperationStarted, OperationID: o.ID, To: string(api.Processing), Message: o.Request.Describe()})
 	}
 }
 
 // operationEnds: a START that awaits its END was over once before.
-func (h *happening) operationEnds(c store.Change[store.Operation]) {
+func (h *derivation) operationEnds(c store.Change[store.Operation]) {
 	o := c.After
 	if o == nil || o.State == api.Processing || c.Before != nil && c.Before.State == o.State {
 		return
@@ -61,7 +61,7 @@ func (h *happening) operationEnds(c store.Change[store.Operation]) {
 	h.add(o.VnfInstanceID, e)
 }
 
-func (h *happening) volume(c store.Change[store.Volume]) {
+func (h *derivation) volume(c store.Change[store.Volume]) {
 	before, after := c.Before, c.After
 	if after == nil {
 		return

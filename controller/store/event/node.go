@@ -9,7 +9,7 @@ import (
 )
 
 // node is what happened by a change of a node. A node that an instance takes over is a new one.
-func (h *happening) node(c store.Change[store.Node]) {
+func (h *derivation) node(c store.Change[store.Node]) {
 	if c.After == nil { // with its instance
 		h.steps = append(h.steps, step{nodeID: c.Key})
 		return

@@ -26,7 +26,7 @@ func Woken(t *store.Tx) (keys []string, all bool, err error) {
 		}
 		keys = append(keys, notify.Nodes)
 	}
-	w := woken{instances: map[string]bool{}, keys: keys}
+	w := wakeKeys{instances: map[string]bool{}, keys: keys}
 	err = errors.Join(
 		w.each(t.Instances().ChangedKeys, func(key string) error { return w.instance(key, nil) }),
 		w.each(t.Desired().ChangedKeys, w.ofInstance),
@@ -39,12 +39,12 @@ func Woken(t *store.Tx) (keys []string, all bool, err error) {
 	return w.keys, err != nil, err
 }
 
-type woken struct {
+type wakeKeys struct {
 	instances map[string]bool
 	keys      []string
 }
 
-func (w *woken) each(changed func() ([]string, error), do func(key string) error) error {
+func (w *wakeKeys) each(changed func() ([]string, error), do func(key string) error) error {
 	keys, err := changed()
 	for _, key := range keys {
 		err = errors.Join(err, do(key))
@@ -52,13 +52,13 @@ func (w *woken) each(changed func() ([]string, error), do func(key string) error
 	return err
 }
 
-func (w *woken) wake(keys ...string) error {
+func (w *wakeKeys) wake(keys ...string) error {
 	w.keys = append(w.keys, keys...)
 	return nil
 }
 
 // instance wakes who waits for an instance, or for the list of them.
-func (w *woken) instance(id string, err error) error {
+func (w *wakeKeys) instance(id string, err error) error {
 	if err == nil && id != "" && !w.instances[id] {
 		w.instances[id] = true
 		err = w.wake(id, notify.Instances)
@@ -67,9 +67,9 @@ func (w *woken) instance(id string, err error) error {
 }
 
 // ofInstance is a record whose key begins with its instance.
-func (w *woken) ofInstance(key string) error { return w.instance(store.InstanceOf(key), nil) }
+func (w *wakeKeys) ofInstance(key string) error { return w.instance(store.InstanceOf(key), nil) }
 
-func (w *woken) operation(key string) error {
+func (w *wakeKeys) operation(key string) error {
 	id, sequence, err := store.ParseOperationKey(key)
 	if err != nil {
 		return err
@@ -77,12 +77,12 @@ func (w *woken) operation(key string) error {
 	return errors.Join(w.wake(notify.Operations, fmt.Sprintf("%s/%d", id, sequence)), w.instance(id, nil))
 }
 
-func (w *woken) event(key string) error {
+func (w *wakeKeys) event(key string) error {
 	return errors.Join(w.wake(notify.Events), w.ofInstance(key))
 }
 
 // owned are nodes or volumes, and whose they were and are.
-func (w *woken) owned(records store.Collection[store.Owner], list ...string) error {
+func (w *wakeKeys) owned(records store.Collection[store.Owner], list ...string) error {
 	changes, err := records.Changes()
 	for _, c := range changes {
 		err = errors.Join(err, w.wake(c.Key), w.wake(list...))

@@ -9,8 +9,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// happening is an event as a row.
-type happening struct {
+// eventRow is an event as a row.
+type eventRow struct {
 	At     stamp
 	Badge  badge
 	Object name
@@ -18,15 +18,15 @@ type happening struct {
 }
 
 // newest are the latest of these events, the newest first.
-func (f Frame) newest(events []api.Event, most int) (list []happening) {
+func (f Frame) newest(events []api.Event, most int) (list []eventRow) {
 	for _, e := range slices.Backward(events[max(0, len(events)-most):]) {
 		list = append(list, f.happening(e))
 	}
 	return list
 }
 
-func (f Frame) happening(e api.Event) happening {
-	return happening{At: f.age(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: describe.Event(e)}
+func (f Frame) happening(e api.Event) eventRow {
+	return eventRow{At: f.age(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: describe.Event(e)}
 }
 
 // eventObject is what the event is about.
@@ -49,7 +49,7 @@ func eventObject(e api.Event) name {
 
 type historyPage struct {
 	Filter filter
-	Rows   []happening
+	Rows   []eventRow
 	Pager  pager
 	Full   bool
 	Length int
@@ -64,7 +64,7 @@ func (h History) content(f Frame) content {
 		}
 	}
 	shown, pager := paged(f, found, len(h.Events))
-	rows := make([]happening, 0, len(shown))
+	rows := make([]eventRow, 0, len(shown))
 	for _, e := range shown {
 		rows = append(rows, f.happening(e))
 	}

@@ -96,7 +96,7 @@ type instancePage struct {
 	Volumes       []volumeRow
 	Operations    []operationRow
 	OperationPath string
-	Events        []happening
+	Events        []eventRow
 	History       string
 	Commands      []command
 	NoNodes       string

@@ -172,7 +172,7 @@ type nodePage struct {
 	ID             string
 	State, Ready   badge
 	Meaning, Why   string
-	Doing          *doing
+	Doing          *activityShown
 	Track          []step
 	Facts          []field
 	Conditions     []conditionShown
@@ -180,14 +180,14 @@ type nodePage struct {
 	Volumes        []volumeRow
 	Upgrade        *upgradeShown
 	Operations     []operationRow
-	Events         []happening
+	Events         []eventRow
 	History        string
 	Commands       []command
 	NothingReports string
 }
 
-// doing is what the agent does now.
-type doing struct {
+// activityShown is what the agent does now.
+type activityShown struct {
 	Summary, Condition string
 	For                stamp
 }
@@ -209,7 +209,7 @@ func (v Node) content(f Frame) content {
 	}
 	if n.Status != nil && n.Status.Activity != nil {
 		a := n.Status.Activity
-		p.Doing = &doing{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
+		p.Doing = &activityShown{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
 	}
 	if !n.Ready && p.Doing == nil {
 		p.Why = describe.Why(n)

@@ -102,7 +102,7 @@ type operationPage struct {
 	Withheld           []withheldShown
 	Warnings           []faultShown
 	Timeline           *timelineShown
-	Events             []happening
+	Events             []eventRow
 	History            string
 	Commands           []command
 	NoTargets, Percent string

@@ -19,11 +19,11 @@ type overviewPage struct {
 	// MoreDecisions are those beyond the first few, folded in.
 	Decisions, MoreDecisions []decision
 	Fleet                    fleet
-	AtWork                   []working
+	AtWork                   []operationInProgress
 	Rollout                  rolloutShown
 	Agents                   []agentCount
 	Replicas                 []replicaShown
-	Events                   []happening
+	Events                   []eventRow
 }
 
 func (o Overview) content(f Frame) content {
@@ -150,8 +150,8 @@ const waitingCell = "w"
 // percent is a share for an attribute of SVG.
 func percent(share float64) string { return strconv.FormatFloat(share, 'f', 3, 64) + "%" }
 
-// working is an operation in progress.
-type working struct {
+// operationInProgress is an operation in progress.
+type operationInProgress struct {
 	Name               string
 	Object, Instance   name
 	Started, Deadline  stamp
@@ -167,12 +167,12 @@ type working struct {
 // fewTargets is how many targets of an operation the overview shows.
 const fewTargets = 4
 
-func atWork(f Frame, operations []api.Operation, names map[string]string) (list []working) {
+func atWork(f Frame, operations []api.Operation, names map[string]string) (list []operationInProgress) {
 	for _, o := range operations {
 		if o.State != api.Processing {
 			continue
 		}
-		w := working{Name: describe.OperationName(o), Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
+		w := operationInProgress{Name: describe.OperationName(o), Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
 			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
 			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
 		var waiting []targetShown

@@ -79,7 +79,7 @@ type volumePage struct {
 	Permit   badge
 	Meaning  string
 	Facts    []field
-	Events   []happening
+	Events   []eventRow
 	History  string
 	Commands []command
 }
