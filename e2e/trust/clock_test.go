@@ -149,7 +149,7 @@ func (w *clocks) userData() string {
 	return w.exec(w.controller, "env", "HOME=/root", "NODEHITCH_SERVER=unix:///run/nodehitch/controller.sock", "hitchctl", "render", "user-data", w.stack.instance)
 }
 
-const pkiDirectory = "/var/lib/nodehitch/controller/trust/pki"
+const pkiDirectory = "/var/lib/nodehitch/controller/pki"
 
 // pki is the names of the controller's certificates: each intermediate has its own.
 func (w *clocks) pki() string { w.t.Helper(); return w.exec(w.controller, "ls", pkiDirectory) }

@@ -129,7 +129,7 @@ func (w *clocks) startController() {
 	w.push(w.controller, "/etc/systemd/system/nodehitch-controller.service", 0o644, []byte(controllerUnit))
 	w.exec(w.controller, "systemctl", "start", "nodehitch-controller")
 	token := w.exec(w.controller, "env", "HOME=/root", "NODEHITCH_SERVER=unix:///run/nodehitch/controller.sock", "hitchctl", "token", "create", "trust")
-	root, err := w.controller.Pull(w.t.Context(), "/var/lib/nodehitch/controller/trust/pki/root.pem")
+	root, err := w.controller.Pull(w.t.Context(), "/var/lib/nodehitch/controller/pki/root.pem")
 	if err != nil {
 		w.t.Fatal(err)
 	}
