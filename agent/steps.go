@@ -17,8 +17,11 @@ import (
 	"github.com/nodehitch/nodehitch/agent/role/storage"
 )
 
-// engine has every step that this agent knows, in the order in which they run. An empty
-// kubeconfig is the default one.
+// engine has every step that this agent knows, in the order in which they run: volumes before
+// the registry whose data lies on one, the connections to registries before the cluster that
+// pulls from them, and a machine's membership before what it does in its cluster. A step
+// finds out by itself whether what it needs is there, so another order would cost passes and
+// break nothing. An empty kubeconfig is the default one.
 func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store *files.Store, nodeID, stateDirectory, kubeconfig string) *converge.Engine {
 	steps := storage.NewSteps(storage.Options{
 		Host: machine, Permits: permits, NodeID: nodeID, StateDirectory: stateDirectory, Log: log,

@@ -35,8 +35,12 @@ func ownNames(c config.Config) []string {
 }
 
 // notInCertificate are the URLs for agents whose host the serving certificate does not
-// name: no agent uses them.
+// name: no agent uses them. Controllers that share a store have a certificate each, and
+// these lists have the URLs of all.
 func notInCertificate(c config.Config) []string {
+	if c.Store.Etcd.Configured() {
+		return nil
+	}
 	var named []string
 	for _, name := range CertificateNames(c.Names) {
 		named = append(named, canonical(name))

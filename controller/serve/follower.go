@@ -79,11 +79,13 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 		}
 	}
 	feed := r.client.Follow(hub.All)
-	r.states.follow(feed)
+	if err := r.states.enter(reading, func(s *state) { s.feed, s.because = feed, "it has not read the state yet" }); err != nil {
+		return err
+	}
 	followed, err := store.Follow(ctx, store.Options{Key: core.SealKey(r.c), Now: time.Now}, store.Followed{Feed: feed, History: r.history,
-		Name: sharing.Name(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) {
-			r.states.stop(because)
-			r.log.Info("not serving yet", "because", because)
+		Name: sharing.Name(r.c.Store.Etcd), Changed: changed, Waiting: func(reason string) {
+			r.states.change(because(reason))
+			r.log.Info("not serving yet", "because", reason)
 		}})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -92,7 +94,9 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, followed.Close()) }()
-	r.states.stop("it has no certificate of its own yet")
+	if err := r.states.enter(uncertified, because("it has no certificate of its own yet")); err != nil {
+		return err
+	}
 	authority, err := d.follow(ctx, followed)
 	if authority == nil {
 		return err
@@ -108,12 +112,15 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 		return peer.NewForwarder(peer.ForwarderOptions{ID: r.c.Replica.ID, Leader: r.members.leader, Client: r.peers.client, Log: r.log,
 			Polls: &peer.Polls{Hub: hub, Follows: follows, Held: r.metrics.PollHeld}})
 	}
-	r.states.answer(newForwarder()) // of the unix socket, which stays open
+	unix := newForwarder() // its socket stays open
+	r.states.change(func(s *state) { s.forwarder = unix })
 	open := func(ctx context.Context) error {
+		if err := r.states.enter(serving, because("")); err != nil {
+			return err
+		}
 		forwarder := newForwarder()
 		server := httpapi.NewServer(forwarder, r.log)
 		server.RegisterOnShutdown(forwarder.Drain)
-		r.states.serve()
 		limited := newLimiter(r.log, r.metrics).Listener(borrow(l.HTTPS), tlsConfig(authority, browsers))
 		r.log.Info("serving: requests are handed to the leader", "urls", r.c.AdvertiseURLs, "listen", addressOf(l.HTTPS), "socket", addressOf(l.API),
 			"metrics", addressOf(l.Metrics), "replicas", r.c.Replica.URL)
@@ -168,9 +175,11 @@ func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, 
 		if err := group.Wait(); err != nil || ctx.Err() != nil {
 			return err
 		}
-		because := "the leader does not answer this controller, so its clients are to ask another one"
-		r.states.stop(because)
-		r.log.Warn("not serving", "because", because, "listen", addressOf(l.HTTPS))
+		reason := "the leader does not answer this controller, so its clients are to ask another one"
+		r.log.Warn("not serving", "because", reason, "listen", addressOf(l.HTTPS))
+		if err := r.states.enter(cutOff, because(reason)); err != nil {
+			return err
+		}
 		if err := l.withoutHTTPS(true); err != nil {
 			return err
 		}

@@ -70,14 +70,23 @@ func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *t
 		return err
 	}
 	defer func() { _ = term.Close() }() // the store has, if it was opened
-	if l.HTTPS == nil {
-		if l.HTTPS, err = listenHTTPS(ctx, c); err != nil {
-			return err
-		}
+	if err := r.states.enter(opening, func(s *state) { s.term = term }); err != nil {
+		return err
 	}
-	r.states.lead(term)
-	notifySystemd("STATUS=Leader", log)
-	return serveAs(ctx, r.leadershipIn(term), c, *l, metrics, log)
+	notifySystemd("STATUS=Leader; opening the store", log)
+	as := r.leadershipIn(term)
+	as.opened = func() (err error) {
+		// Who connects to an address that a follower has kept open waits meanwhile; one that is
+		// closed is refused until there is something to serve.
+		if l.HTTPS == nil {
+			if l.HTTPS, err = listenHTTPS(ctx, c); err != nil {
+				return err
+			}
+		}
+		notifySystemd("STATUS=Leader", log)
+		return r.states.enter(leading, func(*state) {})
+	}
+	return serveAs(ctx, as, c, l, metrics, log)
 }
 
 // leadership is what a replica has in its term as the leader.
@@ -87,6 +96,8 @@ type leadership struct {
 	members *membership
 	peers   *peers // nil as in replica
 	roster  *peer.Roster
+	// opened is called when the store is open and nothing is served yet.
+	opened func() error
 }
 
 func (r *replica) leadershipIn(term *etcd.Term) *leadership {
@@ -100,7 +111,10 @@ func (r *replica) leadershipIn(term *etcd.Term) *leadership {
 
 // lead has requests answered that other replicas hand on, and asks them how far they follow. settle is
 // that of the store.
-func (l *leadership) lead(api http.Handler, settle func()) {
+func (l *leadership) lead(api http.Handler, settle func()) error {
+	if err := l.opened(); err != nil {
+		return err
+	}
 	leading, end := context.WithCancel(context.Background())
 	go l.roster.Run(leading)
 	if l.peers != nil {
@@ -113,6 +127,7 @@ func (l *leadership) lead(api http.Handler, settle func()) {
 			l.peers.client.Close()
 		}
 	}()
+	return nil
 }
 
 // options are what a leader is opened with.

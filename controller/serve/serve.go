@@ -63,11 +63,11 @@ func Run(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	if c.Store.Etcd.Configured() {
 		return serveReplica(ctx, c.Config, &sockets, metrics, log)
 	}
-	return serveAs(ctx, nil, c.Config, sockets, metrics, log)
+	return serveAs(ctx, nil, c.Config, &sockets, metrics, log)
 }
 
 // serveAs serves as the leader of a store that controllers share, or of one of its own (nil).
-func serveAs(ctx context.Context, as *leadership, c config.Config, l listeners, metrics *telemetry.Metrics, log *slog.Logger) error {
+func serveAs(ctx context.Context, as *leadership, c config.Config, l *listeners, metrics *telemetry.Metrics, log *slog.Logger) error {
 	s, err := openWatched(ctx, c, as, metrics, log)
 	if err != nil {
 		return err
@@ -75,10 +75,12 @@ func serveAs(ctx context.Context, as *leadership, c config.Config, l listeners, 
 	s.over = func() error { return store.ErrOutcomeUnknown }
 	if as != nil {
 		s.over = as.term.Why
-		as.lead(s.handler, s.Store.Settle)
+		err = as.lead(s.handler, s.Store.Settle)
 	}
-	s.logStart(c, l, log)
-	err = s.run(ctx, l, log)
+	if err == nil {
+		s.logStart(c, *l, log)
+		err = s.run(ctx, *l, log)
+	}
 	if s.nova != nil {
 		s.nova.Close()
 	}

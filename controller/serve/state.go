@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,20 +11,38 @@ import (
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 )
 
-// role is what a replica is among those that share a store. It begins as a standby. It
-// becomes a follower if its configuration lets it serve, and the leader if etcd elects it.
-// A leader stays one until its term is over; then the process ends.
-type role int
+// stage is how far a replica has come. It begins as a standby, follows the leader if its
+// configuration lets it serve, and leads once etcd has elected it. A leader stays one until its
+// term is over; then the process ends.
+type stage string
 
+// Of reading to cutOff a replica is a follower: it follows the leader's commits. Its HTTPS
+// address listens while it is serving.
 const (
-	standby  role = iota // waits to be elected; its HTTPS address does not listen
-	follower             // follows the leader's commits and hands requests to the leader
-	leader               // writes, and answers
+	standby     stage = "standby"
+	reading     stage = "reading the state"
+	uncertified stage = "waiting for a certificate of its own"
+	serving     stage = "serving"
+	cutOff      stage = "cut off from the leader"
+	opening     stage = "opening the store as the leader"
+	leading     stage = "leading"
 )
+
+// nextStages are those that may come after a stage. Whoever waits may be elected.
+var nextStages = map[stage][]stage{
+	standby:     {reading, opening},
+	reading:     {uncertified, opening},
+	uncertified: {serving, opening},
+	serving:     {cutOff, opening},
+	cutOff:      {serving, opening},
+	opening:     {leading},
+}
 
 // state is what a replica is at one moment.
 type state struct {
-	role role
+	stage stage
+	// because is why a follower's HTTPS address does not listen, "" if it does.
+	because string
 	// elected is the leader's name when etcd was asked last, "" for none, and electedTerm the
 	// number of its term, 0 for none.
 	elected     string
@@ -31,9 +51,7 @@ type state struct {
 	feed *etcd.Follower
 	// forwarder answers on a follower's unix socket; nil until the follower has its certificate.
 	forwarder *peer.Forwarder
-	// notServing is why a follower's HTTPS address does not listen, "" if it does.
-	notServing string
-	// term is the leader's own.
+	// term is the leader's own, from opening on.
 	term *etcd.Term
 }
 
@@ -55,32 +73,33 @@ func (s *states) change(to func(*state)) {
 	to(&s.now)
 }
 
+// enter begins a stage, and sets what else is so from now on. It refuses a stage that cannot come
+// after the present one.
+func (s *states) enter(next stage, also func(*state)) (err error) {
+	s.change(func(now *state) {
+		if !slices.Contains(nextStages[now.stage], next) {
+			err = fmt.Errorf("this replica is %s, and %s cannot come next", now.stage, next)
+			return
+		}
+		now.stage, now.because = next, ""
+		also(now)
+	})
+	return err
+}
+
+// because sets why a follower does not serve.
+func because(reason string) func(*state) { return func(s *state) { s.because = reason } }
+
 // elect notes who the leader is by etcd, and says whether that is another one than before.
 func (s *states) elect(p etcd.Position) (changed bool) {
 	s.change(func(s *state) { changed, s.elected, s.electedTerm = s.elected != p.Leader, p.Leader, p.Term })
 	return changed
 }
 
-// follow makes a standby a follower that does not serve yet.
-func (s *states) follow(feed *etcd.Follower) {
-	s.change(func(s *state) { s.role, s.feed, s.notServing = follower, feed, "it has not read the state yet" })
-}
-
-// answer lets a follower answer on its unix socket.
-func (s *states) answer(f *peer.Forwarder) { s.change(func(s *state) { s.forwarder = f }) }
-
-// serve says that a follower's HTTPS address listens.
-func (s *states) serve() { s.change(func(s *state) { s.notServing = "" }) }
-
-// stop says why a follower's HTTPS address does not listen.
-func (s *states) stop(because string) { s.change(func(s *state) { s.notServing = because }) }
-
-// lead makes this replica the leader of the term.
-func (s *states) lead(term *etcd.Term) { s.change(func(s *state) { s.role, s.term = leader, term }) }
-
 // status is what this replica says of itself to the leader.
 func (s state) status() peer.Status {
-	if s.role != follower {
+	switch s.stage {
+	case standby, opening, leading:
 		return peer.Status{Problem: "it does not follow the leader yet"}
 	}
 	var status peer.Status
@@ -89,8 +108,8 @@ func (s state) status() peer.Status {
 		seconds := time.Since(at).Seconds()
 		status.LagSeconds = &seconds
 	}
-	if s.notServing != "" {
-		status.Problem = "not serving: " + s.notServing
+	if s.because != "" {
+		status.Problem = "not serving: " + s.because
 	}
 	if why != nil {
 		status.Problem = why.Error()
@@ -98,13 +117,13 @@ func (s state) status() peer.Status {
 	return status
 }
 
-// measured is what the metrics show of this replica.
+// measured is what the metrics show of this replica. It is the leader as soon as it is elected.
 func (s state) measured() telemetry.Replica {
 	m := telemetry.Replica{Term: s.electedTerm}
-	switch s.role {
-	case leader:
+	switch s.stage {
+	case opening, leading:
 		m.Leader, m.Term = true, s.term.Number()
-	case follower:
+	case reading, uncertified, serving, cutOff:
 		if at, _ := s.feed.Confirmed(); !at.IsZero() {
 			lag := time.Since(at)
 			m.Lag = &lag

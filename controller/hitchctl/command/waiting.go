@@ -26,28 +26,28 @@ type waitState struct {
 	failure error
 }
 
-// waiter waits until the scene is as wished, and shows how it gets there.
+// waiter waits until the state is as wished, and shows how it gets there.
 type waiter struct {
 	app     *app
 	display *screen.Screen
 	timeout time.Duration // 0 is without limit
 	title   string
-	// watch are the lists and records that make the scene.
+	// watch are the lists and records that make the state.
 	watch []watcher
-	// shown are the nodes to show, of the scene.
+	// shown are the nodes to show, of the state.
 	shown func(waitState) []api.Node
 	// right is what stands at the right of the title; nil for how long it has taken.
 	right func(s waitState, now time.Time) string
 	// done reports whether the wait is over, with an error if it can never succeed.
 	done func(waitState) (bool, error)
-	// refresh brings the scene up to date for the last picture, for what is waited
+	// refresh brings the state up to date for the last picture, for what is waited
 	// for may be told before what led to it; nil for nothing.
 	refresh func(context.Context, *waitState)
 	// result is the last line, once done.
 	result func(s waitState, took time.Duration) string
 }
 
-// watcher follows something and sends what it changes of the scene.
+// watcher follows something and sends what it changes of the state.
 type watcher func(ctx context.Context, send func(func(*waitState))) error
 
 func watching[T any](poll follow.Poll, take func(*waitState, *T)) watcher {

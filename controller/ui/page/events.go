@@ -20,12 +20,12 @@ type eventRow struct {
 // newest are the latest of these events, the newest first.
 func (f Frame) newest(events []api.Event, most int) (list []eventRow) {
 	for _, e := range slices.Backward(events[max(0, len(events)-most):]) {
-		list = append(list, f.happening(e))
+		list = append(list, f.eventRow(e))
 	}
 	return list
 }
 
-func (f Frame) happening(e api.Event) eventRow {
+func (f Frame) eventRow(e api.Event) eventRow {
 	return eventRow{At: f.age(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: describe.Event(e)}
 }
 
@@ -66,7 +66,7 @@ func (h History) content(f Frame) content {
 	shown, pager := paged(f, found, len(h.Events))
 	rows := make([]eventRow, 0, len(shown))
 	for _, e := range shown {
-		rows = append(rows, f.happening(e))
+		rows = append(rows, f.eventRow(e))
 	}
 	form := newFilter(f, PathHistory, choice("type", "Event", eventTypes()...), textControl("node, reason, who"),
 		control{Name: "instance", Label: "Instance", Hint: "whole id"}, control{Name: "node", Label: "Node", Hint: "whole id"}, control{Name: "volume", Label: "Volume", Hint: "whole id"})
