@@ -278,11 +278,35 @@ func (m *Machine) readExports() {
 			continue
 		}
 		for line := range strings.Lines(f.Content) {
-			if !strings.HasPrefix(line, "#") {
-				m.Table = append(m.Table, host.ParseExports(line)...)
+			if strings.HasPrefix(line, "#") {
+				continue
+			}
+			for _, e := range host.ParseExports(line) {
+				e.Options = printedOptions(e.Options)
+				m.Table = append(m.Table, e)
 			}
 		}
 	}
+}
+
+// printedOptions are an export's options as `exportfs -s` of nfs-utils 2.6 prints them: also
+// those that are the default, and not every one that was written.
+func printedOptions(written []string) []string {
+	rest := slices.DeleteFunc(slices.Clone(written), func(option string) bool {
+		return slices.Contains([]string{"nocrossmnt", "secure_locks", "acl", "no_pnfs", "no_security_label", "anonuid=65534", "anongid=65534"}, option)
+	})
+	printed := func(options ...string) (list []string) {
+		list = options[:1]
+		for _, option := range options {
+			if i := slices.Index(rest, option); i >= 0 {
+				rest, list = slices.Delete(rest, i, i+1), []string{option}
+			}
+		}
+		return list
+	}
+	first := slices.Concat(printed("sync", "async"), printed("wdelay", "no_wdelay"), printed("hide", "nohide"), printed("no_subtree_check", "subtree_check"))
+	last := slices.Concat(printed("sec=sys"), printed("ro", "rw"), printed("secure", "insecure"), printed("root_squash", "no_root_squash"), printed("no_all_squash", "all_squash"))
+	return slices.Concat(first, rest, last)
 }
 
 func (h nfs) Withdraw(_ context.Context, directory, client string) error {
