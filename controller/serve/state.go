@@ -14,19 +14,25 @@ import (
 // stage is how far a replica has come. It begins as a standby, follows the leader if its
 // configuration lets it serve, and leads once etcd has elected it. A leader stays one until its
 // term is over; then the process ends.
-type stage string
+type stage int
 
 // Of reading to cutOff a replica is a follower: it follows the leader's commits. Its HTTPS
 // address listens while it is serving.
 const (
-	standby     stage = "standby"
-	reading     stage = "reading the state"
-	uncertified stage = "waiting for a certificate of its own"
-	serving     stage = "serving"
-	cutOff      stage = "cut off from the leader"
-	opening     stage = "opening the store as the leader"
-	leading     stage = "leading"
+	standby stage = iota
+	reading
+	uncertified
+	serving
+	cutOff
+	opening
+	leading
 )
+
+// String says what a replica does at this stage.
+func (s stage) String() string {
+	return [...]string{"waiting to be elected", "reading the state", "waiting for a certificate of its own", "serving", "cut off from the leader",
+		"opening the store as the leader", "leading"}[s]
+}
 
 // nextStages are those that may come after a stage. Whoever waits may be elected.
 var nextStages = map[stage][]stage{
