@@ -28,14 +28,14 @@ help: ## List the targets
 demo: deps-lab build-lab ## One storage VM from user_data to a mounted, exported volume, live
 	go run ./e2e/demo
 
-# An image keeps one processor busy, so compiling goes on beside it. Most of a black-box
-# suite is waiting: tests of packages take the time that it leaves (nice), and print when
-# they are over.
+# Debian's packages and an image keep one processor busy, so compiling takes the time that
+# they leave (nice). Most of a black-box suite is waiting: tests of packages do the same, and
+# print when they are over.
 BRIEF := ./e2e/tree ./e2e/agentcontroller ./e2e/enroll ./e2e/cases
 .PHONY: test
 test: export NODEHITCH_SUITE := brief
-test: deps-test build-lab ## In minutes: the packages, the recorded histories, the whole without faults, ten disks (root)
-	$(MAKE) --no-print-directory -j2 images compile-test
+test: ## In minutes: the packages, the recorded histories, the whole without faults, ten disks (root)
+	$(MAKE) --no-print-directory -j2 deps-and-images compile-test
 	$(MAKE) --no-print-directory -j2 --output-sync test-brief test-unit
 
 # With -short, property tests make fewer checks; the recorded histories need their whole
@@ -53,10 +53,16 @@ test-ci: deps build etcd ## The rest that takes minutes: the packages with the r
 	$(MAKE) --no-print-directory test-e2e test-race
 	go run ./e2e/breaks/cmd/break -sample 8
 
+.PHONY: deps-and-images
+deps-and-images:
+	$(MAKE) --no-print-directory deps-test
+	$(MAKE) --no-print-directory images
+
 # Everything but the links, which no cache keeps.
 .PHONY: compile-test compile-test-ci
 compile-test:
-	go list -test -export $(UNIT) $(BRIEF) >/dev/null
+	nice $(MAKE) --no-print-directory build-lab
+	nice go list -test -export $(UNIT) $(BRIEF) >/dev/null
 compile-test-ci:
 	go list -race -test -export $(UNIT) >/dev/null
 	go list -test -export ./e2e/... >/dev/null
