@@ -21,7 +21,7 @@ type ServerInterface interface {
 	// GetHealthz The process is alive
 	// (GET /healthz)
 	GetHealthz(ctx echo.Context) error
-	// GetReadyz The store is open and the listener serves
+	// GetReadyz The store can be read, and the disk has space for writes
 	// (GET /readyz)
 	GetReadyz(ctx echo.Context) error
 	// GetAgent The agent that this controller carries, for one architecture
@@ -4036,7 +4036,7 @@ type StrictServerInterface interface {
 	// GetHealthz The process is alive
 	// (GET /healthz)
 	GetHealthz(ctx context.Context, request GetHealthzRequestObject) (GetHealthzResponseObject, error)
-	// GetReadyz The store is open and the listener serves
+	// GetReadyz The store can be read, and the disk has space for writes
 	// (GET /readyz)
 	GetReadyz(ctx context.Context, request GetReadyzRequestObject) (GetReadyzResponseObject, error)
 	// GetAgent The agent that this controller carries, for one architecture
