@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/discovery"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/instance"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/node"
@@ -68,13 +69,13 @@ func New(o Options) *Manager {
 	seen := &presence.Presence{Now: o.Now, PollInterval: o.PollInterval}
 	observer := &stack.Observer{Source: o.Source, Hub: o.Hub, Now: o.Now}
 	validator := &packagefile.Validator{Blobs: o.Blobs, Now: o.Now}
-	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrollment, Permits: o.Permits, Log: o.Log,
-		FailureGrace: o.FailureGrace, UpSince: o.Now()}
+	evaluator := &completion.Evaluator{Presence: seen, Log: o.Log, FailureGrace: o.FailureGrace, UpSince: o.Now()}
+	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrollment, Permits: o.Permits, Completion: evaluator, Log: o.Log}
 	found := &discovery.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Now: o.Now, Log: o.Log}
 	return &Manager{
 		Instances: &instance.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator,
 			Presence: seen, JoinTokens: o.Enrollment, OwnNames: o.OwnNames, Log: o.Log, Accepted: found.Reset},
-		Operations: &operation.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator, Accepted: found.Reset},
+		Operations: &operation.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Completion: evaluator, Files: validator, Accepted: found.Reset},
 		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log, SizeDiffers: found.SizeDiffers, Silent: found.Silent},
 		Discovery:  found,
 		Reconciler: reconciler,

@@ -10,9 +10,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/invariant"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -579,9 +579,9 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 	if (after.State == api.Failed) != (after.Error != nil) || (after.State == api.Processing) != (after.FinishedAt == nil) {
 		t.Fatalf("operation %+v contradicts itself", after)
 	}
-	for _, id := range reconcile.TargetIDs(before.Targets) {
+	for _, id := range completion.TargetIDs(before.Targets) {
 		// A START waits for the node that speaks for the cluster.
-		if !slices.Contains(reconcile.TargetIDs(after.Targets), id) && (after.Phase == api.PhaseEnd || len(after.Targets) != 1) {
+		if !slices.Contains(completion.TargetIDs(after.Targets), id) && (after.Phase == api.PhaseEnd || len(after.Targets) != 1) {
 			t.Fatalf("operation %s has lost its target %s: %+v", before.ID, id, after)
 		}
 	}
@@ -606,7 +606,7 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 		}
 	}
 	if after.Operation == api.Instantiate {
-		if nodes := h.Instance().Nodes; !slices.Equal(reconcile.TargetIDs(after.Targets), nodes) {
+		if nodes := h.Instance().Nodes; !slices.Equal(completion.TargetIDs(after.Targets), nodes) {
 			// A PUT may have brought servers while the operation was in progress.
 			h.checkSubset(t, after, nodes)
 		}
@@ -615,7 +615,7 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 
 // checkSubset wants no target that the topology does not have.
 func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
-	for _, id := range reconcile.TargetIDs(op.Targets) {
+	for _, id := range completion.TargetIDs(op.Targets) {
 		if !slices.Contains(nodes, id) {
 			t.Fatalf("operation %s completed with target %s, which is not in %v", op.ID, id, nodes)
 		}

@@ -114,6 +114,7 @@ var Parts = [][]Suite{
 		{Package: "./controller/httpapi", OnEtcd: true},
 		{Package: "./controller/trust/attestation", OnEtcd: true},
 		{Package: "./controller/core", OnEtcd: true},
+		{Package: "./controller/lifecycle/completion", OnEtcd: true},
 		{Package: "./controller/lifecycle/desired", OnEtcd: true},
 		{Package: "./controller/lifecycle/discovery", OnEtcd: true},
 		{Package: "./controller/trust/enrollment", OnEtcd: true},

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -51,7 +51,7 @@ func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 
 	c.SetStatus(lifecycletest.StackTwo, "CREATE_COMPLETE", "")
 	op := w.Post(lifecycletest.Request(api.Heal, api.PhaseEnd))
-	if got := reconcile.TargetIDs(op.Targets); op.State != api.Completed || len(got) != 3 || !slices.Contains(got, newMaster) {
+	if got := completion.TargetIDs(op.Targets); op.State != api.Completed || len(got) != 3 || !slices.Contains(got, newMaster) {
 		t.Errorf("HEAL END is %+v, want COMPLETED by the reports of its three targets", op)
 	}
 	for _, id := range []string{lifecycletest.StorageServer, lifecycletest.MasterServer, lifecycletest.WorkerServer} {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -67,7 +67,7 @@ func TestAServerThatCalledIsNewToTheEndThatFollows(t *testing.T) {
 	w.Must(w.Enroll(second))
 	c.SetStatus(lifecycletest.StackOne, "UPDATE_COMPLETE", "")
 	op := w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
-	if op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), []string{second}) {
+	if op.State != api.Processing || !slices.Equal(completion.TargetIDs(op.Targets), []string{second}) {
 		t.Fatalf("SCALE_OUT END is %+v, want PROCESSING for the new worker", op)
 	}
 	w.Converge(second)
@@ -160,7 +160,7 @@ func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 	// The END knows that the old one is gone.
 	c.Stacks[lifecycletest.StackOne] = lifecycletest.TopologyOf(grown.Servers[1], grown.Servers[2], grown.Servers[3], grown.Servers[4])
 	op := w.Post(lifecycletest.Heal(api.PhaseEnd, nil, lifecycletest.StorageServer))
-	w.Converge(reconcile.TargetIDs(op.Targets)...)
+	w.Converge(completion.TargetIDs(op.Targets)...)
 	if got := w.Operation(op.ID); got.State != api.Completed || w.Node(lifecycletest.StorageServer).State != api.NodeRevoked {
 		t.Errorf("HEAL END is %+v", got)
 	}

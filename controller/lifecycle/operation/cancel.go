@@ -22,7 +22,7 @@ func (s *Service) CancelOperation(ctx context.Context, instanceID string, sequen
 			return err
 		}
 		op.CancelledBy = who
-		if err := s.Reconciler.Stop(t, &op, api.ProblemCancelled, who+" cancelled it"); err != nil {
+		if err := s.Completion.Stop(t, &op, api.ProblemCancelled, who+" cancelled it"); err != nil {
 			return err
 		}
 		return s.Reconciler.ReconcileAndFinish(t)

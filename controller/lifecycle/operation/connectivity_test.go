@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -38,7 +38,7 @@ func TestAChangeOfTheStorageServersAddressWithdrawsItsVolumes(t *testing.T) {
 	if s := w.Section(lifecycletest.MasterServer); !slices.Equal(s.Servers, []string{"10.10.0.9"}) || !strings.Contains(string(s.Manifests[0]), `"server":"10.10.0.9"`) {
 		t.Errorf("the section is %+v, want the new address", s)
 	}
-	if ids := reconcile.TargetIDs(w.WantState(end, api.Processing).Targets); !slices.Equal(ids, []string{lifecycletest.StorageServer, lifecycletest.MasterServer}) {
+	if ids := completion.TargetIDs(w.WantState(end, api.Processing).Targets); !slices.Equal(ids, []string{lifecycletest.StorageServer, lifecycletest.MasterServer}) {
 		t.Errorf("END waits for %v, want the server that moved and the master that registers", ids)
 	}
 	w.Converge(lifecycletest.MasterServer)
@@ -150,7 +150,7 @@ func TestModifyInfo(t *testing.T) {
 	w.WantState(w.Post(lifecycletest.Request(api.ModifyInfo, api.PhaseEnd)), api.Completed) // nothing has changed
 	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.20.0.0/24")})
 	end := w.Post(lifecycletest.Request(api.ModifyInfo, api.PhaseEnd))
-	if ids := reconcile.TargetIDs(w.WantState(end, api.Processing).Targets); len(ids) != 3 {
+	if ids := completion.TargetIDs(w.WantState(end, api.Processing).Targets); len(ids) != 3 {
 		t.Errorf("END waits for %v, want every node", ids)
 	}
 	w.Converge(lifecycletest.StorageServer)
@@ -200,7 +200,7 @@ func TestAChangeOfThePackage(t *testing.T) {
 	r := lifecycletest.Request(api.ChangeVnfPkg, api.PhaseEnd)
 	r.Topology = lifecycletest.FullTopology()
 	end := w.Post(r)
-	if ids := reconcile.TargetIDs(w.WantState(end, api.Processing).Targets); len(ids) != 3 {
+	if ids := completion.TargetIDs(w.WantState(end, api.Processing).Targets); len(ids) != 3 {
 		t.Errorf("END waits for %v, want every node: the file came before it", ids)
 	}
 	w.Converge(lifecycletest.MasterServer)

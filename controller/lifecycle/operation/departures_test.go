@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -40,7 +40,7 @@ func TestMembersLeaveBeforeTheirStartIsOver(t *testing.T) {
 			w.Converge(c.owner) // the owner is Ready, and has not reported the departures
 			w.WantState(start, api.Processing)
 			w.ReportCondition(c.owner, api.ConditionClusterMembersLeft, api.ConditionFalse, api.ReasonEvictionBlocked, "Pod shop/web-0")
-			if op := w.WantState(start, api.Processing); !slices.Equal(reconcile.TargetIDs(op.Targets), []string{c.owner}) ||
+			if op := w.WantState(start, api.Processing); !slices.Equal(completion.TargetIDs(op.Targets), []string{c.owner}) ||
 				op.Targets[0].Reason != api.ReasonEvictionBlocked || op.Targets[0].Message != "Pod shop/web-0" {
 				t.Errorf("its targets are %+v, want what keeps them", op.Targets)
 			}

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -106,7 +106,7 @@ func TestARequestThatHeatDoesNotChangeDoesNotAskIt(t *testing.T) {
 	end := lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil)
 	end.IdempotencyKey = "occurrence-1"
 	var op api.Operation
-	if n := c.Asks(func() { op = w.Post(end) }); n != 1 || !slices.Equal(reconcile.TargetIDs(op.Targets), []string{lifecycletest.UUID(3, 2)}) {
+	if n := c.Asks(func() { op = w.Post(end) }); n != 1 || !slices.Equal(completion.TargetIDs(op.Targets), []string{lifecycletest.UUID(3, 2)}) {
 		t.Fatalf("asked %d times, operation %+v", n, op)
 	}
 	c.Away = lifecycletest.Unreachable()
@@ -135,7 +135,7 @@ func TestAnEntireHealTakesTheNewStackFromHeat(t *testing.T) {
 	end := lifecycletest.Heal(api.PhaseEnd, nil)
 	end.StackID = lifecycletest.StackTwo
 	op := w.Post(end)
-	if !slices.Equal(reconcile.TargetIDs(op.Targets), ids) || op.StackID != lifecycletest.StackTwo {
+	if !slices.Equal(completion.TargetIDs(op.Targets), ids) || op.StackID != lifecycletest.StackTwo {
 		t.Errorf("HEAL END is %+v, want the three new servers of the second stack", op)
 	}
 	w.Converge(ids...)

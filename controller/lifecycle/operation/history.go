@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -111,7 +111,7 @@ func (h history) leftByFailure() []string {
 			continue
 		}
 		if h.mustRepeat(o) && sameKind(o.Request, h.request) {
-			return reconcile.TargetIDs(o.Targets)
+			return completion.TargetIDs(o.Targets)
 		}
 		return nil
 	}

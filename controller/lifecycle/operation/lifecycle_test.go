@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -17,7 +17,7 @@ func TestAnEntireHealReplacesEveryServerAndTheStack(t *testing.T) {
 	fresh.StackID = lifecycletest.StackTwo
 	w.Post(lifecycletest.Heal(api.PhaseStart, nil))
 	op := w.Post(lifecycletest.Heal(api.PhaseEnd, fresh))
-	if !slices.Equal(reconcile.TargetIDs(op.Targets), ids) {
+	if !slices.Equal(completion.TargetIDs(op.Targets), ids) {
 		t.Errorf("targets %v, want all three new servers", op.Targets)
 	}
 	for _, id := range []string{lifecycletest.StorageServer, lifecycletest.MasterServer, lifecycletest.WorkerServer} {

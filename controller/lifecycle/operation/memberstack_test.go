@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -17,7 +17,7 @@ func TestANestedStackNamesItsServers(t *testing.T) {
 	}
 	end := lifecycletest.Heal(api.PhaseEnd, nil)
 	end.VnfcInstanceIds = []string{lifecycletest.MemberStack}
-	if op := w.Post(end); op.State != api.Completed || !slices.Equal(reconcile.TargetIDs(op.Targets), []string{lifecycletest.SecondWorker, lifecycletest.ThirdWorker}) {
+	if op := w.Post(end); op.State != api.Completed || !slices.Equal(completion.TargetIDs(op.Targets), []string{lifecycletest.SecondWorker, lifecycletest.ThirdWorker}) {
 		t.Errorf("HEAL END of a nested stack is %+v, want COMPLETED with its two servers as targets", op)
 	}
 	c.Stacks[lifecycletest.StackOne] = lifecycletest.FullTopology()

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -17,14 +17,14 @@ func TestARetryOfAScaleOutWaitsForTheServersOfTheFirstAttempt(t *testing.T) {
 	second := lifecycletest.UUID(3, 2)
 	grown.Servers = append(grown.Servers, lifecycletest.Server(second, "worker"))
 	op := w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, grown))
-	if want := []string{second}; !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
+	if want := []string{second}; !slices.Equal(completion.TargetIDs(op.Targets), want) {
 		t.Fatalf("targets %v, want the new worker alone", op.Targets)
 	}
 	w.Clock.Advance(31 * time.Minute)
 	w.Must(w.Lifecycle.Sweep(w.Ctx))
 	for range 2 { // Tacker's retry sends no topology that is new any more
 		op = w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, grown))
-		if want := []string{second}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
+		if want := []string{second}; op.State != api.Processing || !slices.Equal(completion.TargetIDs(op.Targets), want) {
 			t.Fatalf("the retry is %+v, want PROCESSING for the new worker", op)
 		}
 		w.Clock.Advance(31 * time.Minute)
@@ -48,7 +48,7 @@ func TestServersThatAPutBroughtAreNewToTheNextEnd(t *testing.T) {
 	grown.Servers = append(grown.Servers, lifecycletest.Server(second, "worker"))
 	w.Put(lifecycletest.Spec(grown))
 	op := w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, nil))
-	if want := []string{second}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
+	if want := []string{second}; op.State != api.Processing || !slices.Equal(completion.TargetIDs(op.Targets), want) {
 		t.Errorf("the operation is %+v, want PROCESSING for the new worker", op)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -27,7 +27,7 @@ func (p *postRequest) begin() (store.Operation, error) {
 	if p.r.StackID == "" && p.r.Operation == api.Terminate {
 		op.StackID = p.before.StackID
 	}
-	p.s.Reconciler.LogAfter(p.t, api.EventOperationStarted, op)
+	p.s.Completion.LogAfter(p.t, api.EventOperationStarted, op)
 	switch {
 	case p.r.Phase == api.PhaseStart:
 		return p.start(op)
@@ -41,7 +41,7 @@ func (p *postRequest) begin() (store.Operation, error) {
 // START that it superseded may have been taken back, which the nodes have to see.
 func (p *postRequest) refuse(op store.Operation) (store.Operation, error) {
 	op.Error = p.stackProblem()
-	if err := p.s.Reconciler.Finish(p.t, &op, api.Failed); err != nil {
+	if err := p.s.Completion.Finish(p.t, &op, api.Failed); err != nil {
 		return op, err
 	}
 	return op, p.s.Reconciler.ReconcileAndFinish(p.t)
@@ -65,13 +65,13 @@ func (p *postRequest) start(op store.Operation) (store.Operation, error) {
 	}
 	p.t.Instance.AwaitingEndSequence = 0
 	if !p.next.Withdraws() || p.t.Instance.CarriedOver.Owner == "" {
-		return op, p.s.Reconciler.FinishStart(p.t, &op)
+		return op, p.s.Completion.FinishStart(p.t, &op)
 	}
 	p.t.Instance.ProcessingSequence = op.Sequence
 	if err := p.t.SaveOperation(op); err != nil {
 		return op, err
 	}
-	if err := p.s.Reconciler.Evaluate(p.t, nil); err != nil {
+	if err := p.s.Reconciler.Evaluate(p.t); err != nil {
 		return op, err
 	}
 	return p.t.Operation(op.Sequence)
@@ -115,7 +115,7 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	}
 	e.Changed = append(e.Changed, after.Changed...)
 	ids := p.targets(e)
-	if op.Targets, op.Withheld, err = reconcile.Targets(p.t, ids); err != nil {
+	if op.Targets, op.Withheld, err = completion.Targets(p.t, ids); err != nil {
 		return op, err
 	}
 	bystanders, err := p.bystanders(e, ids)
@@ -124,13 +124,13 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	}
 	op.Warnings = append(append(op.Warnings, p.warnings(e)...), bystanders...)
 	if op.Error = p.unresolved(op.Withheld); op.Error != nil {
-		return op, p.s.Reconciler.Finish(p.t, &op, api.Failed)
+		return op, p.s.Completion.Finish(p.t, &op, api.Failed)
 	}
 	p.t.Instance.ProcessingSequence = op.Sequence
 	if err := p.t.SaveOperation(op); err != nil {
 		return op, err
 	}
-	if err := p.s.Reconciler.Evaluate(p.t, nil); err != nil {
+	if err := p.s.Reconciler.Evaluate(p.t); err != nil {
 		return op, err
 	}
 	return p.t.Operation(op.Sequence)

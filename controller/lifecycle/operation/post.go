@@ -64,9 +64,9 @@ func (s *Service) supersede(t *tx.Tx, r api.OperationRequest) error {
 	}
 	if r.Operation == api.Terminate {
 		id := api.OperationID(t.Instance.ID, t.Instance.LastSequence+1)
-		return s.Reconciler.Stop(t, &op, api.ProblemSuperseded, fmt.Sprintf("operation %s (%s) superseded it", id, r.Describe()))
+		return s.Completion.Stop(t, &op, api.ProblemSuperseded, fmt.Sprintf("operation %s (%s) superseded it", id, r.Describe()))
 	}
-	return s.Reconciler.Stop(t, &op, api.ProblemInterrupted, fmt.Sprintf("%s came before its END", r.Describe()))
+	return s.Completion.Stop(t, &op, api.ProblemInterrupted, fmt.Sprintf("%s came before its END", r.Describe()))
 }
 
 // postRequest is a request for an operation, in one transaction, with all that its checks and

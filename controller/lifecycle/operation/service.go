@@ -1,6 +1,6 @@
 // Package operation decides whether a START or an END is admitted, and what it changes:
-// which desired state it puts in force, which nodes it waits for, what becomes of a START
-// whose END does not come, and what may be cancelled.
+// which desired state it puts in force, which nodes it waits for, which operation it ends,
+// and what may be cancelled. Package completion decides when the operation is over.
 package operation
 
 import (
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/packagefile"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
@@ -31,6 +32,7 @@ type Service struct {
 	Runner     *tx.Runner
 	Observer   *stack.Observer
 	Reconciler *reconcile.Reconciler
+	Completion *completion.Evaluator
 	Files      *packagefile.Validator
 	// Accepted is called after each request that was accepted: the stack of the instance
 	// may be another.
@@ -176,7 +178,7 @@ func (s *Service) ListOperations(_ context.Context, instanceID string) ([]api.Op
 	return list, err
 }
 
-// Sweep fails operations whose time is over (see Reconciler.FailsAt), and takes back a START
+// Sweep fails operations whose time is over (see completion.Evaluator.FailsAt), and takes back a START
 // whose END did not come in time.
 func (s *Service) Sweep(ctx context.Context) error {
 	var failed []error
@@ -209,14 +211,14 @@ func (s *Service) due(t *tx.Tx) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !t.Now.Before(s.Reconciler.FailsAt(op)) {
+		if !t.Now.Before(s.Completion.FailsAt(op)) {
 			return true, nil
 		}
 	}
 	return false, nil
 }
 
-// overdue takes back a START that waited for too long, and settles, which fails the
+// overdue takes back a START that waited for too long, and reconciles, which fails the
 // operation in progress when its time is over.
 func (s *Service) overdue(t *tx.Tx) error {
 	if t.Instance.AwaitingEndSequence != 0 {
@@ -225,7 +227,7 @@ func (s *Service) overdue(t *tx.Tx) error {
 			return err
 		}
 		if !t.Now.Before(start.Deadline) {
-			if err := s.Reconciler.Stop(t, &start, api.ProblemInterrupted, "its END did not come before "+start.Deadline.UTC().Format(time.RFC3339)); err != nil {
+			if err := s.Completion.Stop(t, &start, api.ProblemInterrupted, "its END did not come before "+start.Deadline.UTC().Format(time.RFC3339)); err != nil {
 				return err
 			}
 		}

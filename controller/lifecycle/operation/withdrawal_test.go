@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -237,7 +237,7 @@ func TestAHealWithoutAStartWaitsForTheMasterToo(t *testing.T) {
 	w := lifecycletest.Registered(t)
 	end := w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(lifecycletest.UUID(1, 2)), lifecycletest.StorageServer))
 	w.WantSection(lifecycletest.MasterServer, "")
-	if ids := reconcile.TargetIDs(end.Targets); !slices.Contains(ids, lifecycletest.MasterServer) {
+	if ids := completion.TargetIDs(end.Targets); !slices.Contains(ids, lifecycletest.MasterServer) {
 		t.Errorf("targets %v lack the master, from which the volumes are withheld", ids)
 	}
 	w.Converge(lifecycletest.UUID(1, 2))
@@ -253,7 +253,7 @@ func TestARetryWaitsForTheNodesWhoseDocumentsTheFailedAttemptChanged(t *testing.
 	w := lifecycletest.Registered(t)
 	replacement := lifecycletest.UUID(1, 2)
 	first := w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(replacement), lifecycletest.StorageServer))
-	if ids := reconcile.TargetIDs(first.Targets); !slices.Contains(ids, lifecycletest.MasterServer) {
+	if ids := completion.TargetIDs(first.Targets); !slices.Contains(ids, lifecycletest.MasterServer) {
 		t.Fatalf("targets %v lack the master", ids)
 	}
 	w.Clock.Advance(31 * time.Minute)
@@ -264,7 +264,7 @@ func TestARetryWaitsForTheNodesWhoseDocumentsTheFailedAttemptChanged(t *testing.
 	if after := w.Node(lifecycletest.MasterServer).Generation; after != before {
 		t.Fatalf("the retry changed the master's document (%d to %d), so that the test shows nothing", before, after)
 	}
-	if ids := reconcile.TargetIDs(retry.Targets); !slices.Contains(ids, lifecycletest.MasterServer) {
+	if ids := completion.TargetIDs(retry.Targets); !slices.Contains(ids, lifecycletest.MasterServer) {
 		t.Errorf("targets %v lack the master, which the failed attempt waited for", ids)
 	}
 }

@@ -122,6 +122,7 @@ func TestAnotherPasswordReachesEveryNodeAndNothingElse(t *testing.T) {
 	var log bytes.Buffer
 	everything := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	w.Lifecycle.Instances.Log, w.Lifecycle.Nodes.Log, w.Lifecycle.Reconciler.Log, w.Lifecycle.Discovery.Log = everything, everything, everything, everything
+	w.Lifecycle.Reconciler.Completion.Log = everything
 	spec := w.Verbatim("registry-connections.json")
 	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"password": "user01"`), []byte(`"password": "`+password+`"`), 1)
 	w.Put(spec)

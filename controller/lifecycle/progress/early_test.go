@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -81,7 +81,7 @@ func TestANodeThatWaitsOnlyForAFailedOneDoesNotKeepTheEndWaiting(t *testing.T) {
 	w.WantOutcome(op, lifecycletest.TargetsFailed, "after the grace")
 	inOrder(t, w.Operation(op.ID), "ForeignData", "WaitingForExports")
 	want := []string{last, lifecycletest.WorkerServer, lifecycletest.MasterServer}
-	if got := reconcile.TargetIDs(w.Operation(op.ID).Targets); !slices.Equal(got, want) {
+	if got := completion.TargetIDs(w.Operation(op.ID).Targets); !slices.Equal(got, want) {
 		t.Errorf("the targets are %v, want the storage server first and the master, which only waits, last: %v", got, want)
 	}
 }
@@ -133,7 +133,7 @@ func TestTheCauseMayBeNoTarget(t *testing.T) {
 	changed.AdditionalParams = lifecycletest.VolumesParameters("10.20.0.0/24")
 	w.Put(changed)
 	op := w.Post(lifecycletest.Heal(api.PhaseEnd, two, lifecycletest.MasterServer))
-	if want := []string{lifecycletest.MasterServer}; !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
+	if want := []string{lifecycletest.MasterServer}; !slices.Equal(completion.TargetIDs(op.Targets), want) {
 		t.Fatalf("the targets are %+v, want the master alone", op.Targets)
 	}
 	w.Report(lifecycletest.MasterServer, w.Status(lifecycletest.MasterServer))

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -17,7 +17,7 @@ func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
 	w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.StorageServer))
 	replacement := lifecycletest.UUID(1, 2)
 	op := w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(replacement), lifecycletest.StorageServer))
-	if want := []string{replacement}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
+	if want := []string{replacement}; op.State != api.Processing || !slices.Equal(completion.TargetIDs(op.Targets), want) {
 		t.Fatalf("HEAL END is %+v, want PROCESSING for the replacement alone", op)
 	}
 	if n := w.Node(lifecycletest.StorageServer); n.State != api.NodeRevoked || n.Ready {
@@ -93,20 +93,6 @@ func TestOtherUnhealthyNodesAreWarnings(t *testing.T) {
 	w.Converge(lifecycletest.UUID(3, 2))
 	if got := w.Operation(op.ID); got.State != api.Completed || !lifecycletest.HasFault(got.Warnings, "", "master ("+lifecycletest.MasterServer+") is not ready") {
 		t.Errorf("SCALE_OUT END is %+v, want COMPLETED with a warning of the master", got)
-	}
-}
-
-func TestANewerPutOutlivesAStartThatIsTakenBack(t *testing.T) {
-	w := lifecycletest.Instantiated(t)
-	start := w.Post(lifecycletest.ShrinkingStart())
-	other := lifecycletest.Spec(nil)
-	other.AdditionalParams = lifecycletest.Parameters("10.20.0.0/24")
-	version := w.Put(other).DesiredVersion
-	w.Clock.Advance(time.Hour)
-	w.Must(w.Lifecycle.Sweep(w.Ctx))
-	w.WantRefused(w.Operation(start.ID).Error, api.ProblemInterrupted, "a newer version of the desired state is in force and stays")
-	if got := w.Instance().DesiredVersion; got != version {
-		t.Errorf("version %d is in force, want the PUT's %d", got, version)
 	}
 }
 

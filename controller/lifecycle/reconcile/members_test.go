@@ -124,23 +124,6 @@ func TestSecretsLeaveTheMasterThatSpeaksNoMore(t *testing.T) {
 	}
 }
 
-// Nothing of a cluster outlives it: neither its CA nor a secret of its members.
-func TestAClusterEndsWithTheInstance(t *testing.T) {
-	w := lifecycletest.Joined(t, lifecycletest.FullTopology())
-	before := w.Document(lifecycletest.MasterServer).Cluster
-	w.WantState(w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd)), api.Completed)
-	_, err := w.Lifecycle.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
-	w.WantRefused(err, api.ProblemNotFound, "it has no master yet")
-	again := lifecycletest.FullTopology()
-	again.StackID = lifecycletest.StackTwo
-	w.Put(lifecycletest.WithMembers(again))
-	w.Must(w.Enroll(lifecycletest.MasterServer))
-	w.ReportNotJoined(lifecycletest.MasterServer)
-	if now := w.Document(lifecycletest.MasterServer).Cluster; !now.Initialize || now.CACertificateHash != "" || now.BootstrapToken == before.BootstrapToken || now.CertificateKey == before.CertificateKey {
-		t.Errorf("the next cluster begins with %+v, the last one had %+v", now, before)
-	}
-}
-
 // All masters of an entire heal are new, and so is their cluster.
 func TestAnEntireHealMakesAnotherCluster(t *testing.T) {
 	w := lifecycletest.Joined(t, lifecycletest.FullTopology())

@@ -22,7 +22,7 @@ var NotPlanned = fault.Root.Fault("was accepted by an older controller and is no
 
 // ApplyUnlessOutdated is Apply that leaves everything as it is if the desired state is outdated:
 // what nodes report, and the deadlines of operations, must not wait for an operator to
-// PUT it again. The effect is nil then.
+// PUT it again. The effect is empty then.
 func (r *Reconciler) ApplyUnlessOutdated(t *tx.Tx) (*Effect, error) {
 	e, err := r.Apply(t)
 	var o *outdated
@@ -30,7 +30,7 @@ func (r *Reconciler) ApplyUnlessOutdated(t *tx.Tx) (*Effect, error) {
 		if r.unplanned.news(t.Instance.ID, err.Error()) {
 			r.Log.Error("an instance is not planned any more; its nodes keep their documents", "instance", t.Instance.ID, "error", err)
 		}
-		return nil, nil
+		return &Effect{}, nil
 	}
 	if err == nil {
 		r.unplanned.news(t.Instance.ID, "")

@@ -1,7 +1,7 @@
-// Package reconcile brings the nodes and volumes of an instance, and the operation in
-// progress on it, in line with the desired state in force. It is the only writer of
-// documents: one pass from parameters, topology, carried-over plan state and what is
-// known of nodes, volumes and files.
+// Package reconcile brings the nodes and volumes of an instance in line with the desired state
+// in force, and then asks package completion whether the operation in progress is over, in the
+// same transaction. It is the only writer of documents: one pass from parameters, topology,
+// carried-over plan state and what is known of nodes, volumes and files.
 package reconcile
 
 import (
@@ -12,8 +12,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/presence"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -28,11 +28,8 @@ type Reconciler struct {
 	Presence   *presence.Presence
 	Identities Identities
 	Permits    Permits
+	Completion *completion.Evaluator
 	Log        *slog.Logger
-	// FailureGrace is for how long nothing changes before an END fails whose targets no
-	// waiting makes ready. UpSince is when the controller started.
-	FailureGrace time.Duration
-	UpSince      time.Time
 
 	unplanned unplanned
 
@@ -115,7 +112,7 @@ func (r *Reconciler) ReconcileAndFinish(t *tx.Tx) error {
 	if _, err := r.ApplyUnlessOutdated(t); err != nil {
 		return err
 	}
-	return r.Evaluate(t, nil)
+	return r.Evaluate(t)
 }
 
 // Reported is ReconcileAndFinish after a node's report, with what it says of the cluster. The
@@ -129,7 +126,7 @@ func (r *Reconciler) Reported(t *tx.Tx, before, after store.Node, said *api.Clus
 		return err
 	}
 	if !replan && r.observe(t, before) == r.observe(t, after) {
-		return r.evaluateOne(t, after)
+		return r.evaluateNode(t, after)
 	}
 	// The report of one node may release what another one waits for: such a document is
 	// changed on the operation's behalf.
@@ -137,7 +134,7 @@ func (r *Reconciler) Reported(t *tx.Tx, before, after store.Node, said *api.Clus
 	if err != nil {
 		return err
 	}
-	return r.Evaluate(t, e)
+	return r.Evaluate(t, e.Changed...)
 }
 
 // NodeChanged is ReconcileAndFinish after a change of a node's identity. A plan reads the
@@ -151,8 +148,28 @@ func (r *Reconciler) NodeChanged(ctx context.Context, n store.Node) error {
 		if err != nil || !found || now.InstanceID != t.Instance.ID {
 			return err
 		}
-		return r.evaluateOne(t, now)
+		return r.evaluateNode(t, now)
 	}))
+}
+
+// Evaluate finishes the operation in progress if it is over, and plans what is in force once a
+// START is taken back. changed are the nodes whose documents were changed on its behalf.
+func (r *Reconciler) Evaluate(t *tx.Tx, changed ...string) error {
+	takenBack, err := r.Completion.Evaluate(t, changed)
+	return r.planTakenBack(t, takenBack, err)
+}
+
+// evaluateNode is Evaluate if nothing but the report of this node has changed.
+func (r *Reconciler) evaluateNode(t *tx.Tx, n store.Node) error {
+	takenBack, err := r.Completion.EvaluateNode(t, n)
+	return r.planTakenBack(t, takenBack, err)
+}
+
+func (r *Reconciler) planTakenBack(t *tx.Tx, takenBack bool, err error) error {
+	if err == nil && takenBack {
+		_, err = r.ApplyUnlessOutdated(t)
+	}
+	return err
 }
 
 // Planned reports whether a plan reads the observed state of nodes of the role, on which

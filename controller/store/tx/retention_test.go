@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/completion"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -80,8 +80,8 @@ func TestAnEndIsMeasuredAgainstTheEndBeforeItHoweverLongAgo(t *testing.T) {
 	more := lifecycletest.GrownTopology()
 	more.Servers = append(more.Servers, lifecycletest.Server(third, "worker"))
 	op := w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, more))
-	if want := []string{third}; !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
-		t.Errorf("the END waits for %v, want the new worker alone", reconcile.TargetIDs(op.Targets))
+	if want := []string{third}; !slices.Equal(completion.TargetIDs(op.Targets), want) {
+		t.Errorf("the END waits for %v, want the new worker alone", completion.TargetIDs(op.Targets))
 	}
 }
 
@@ -103,8 +103,8 @@ func TestARetryTakesUpWhatItsFailedAttemptHasLeftHoweverLongAgo(t *testing.T) {
 		}
 	}
 	op := w.Post(retry)
-	if want := []string{lifecycletest.StorageServer}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
-		t.Errorf("the retry is %s and waits for %v, want the storage server, which the first attempt has changed", op.State, reconcile.TargetIDs(op.Targets))
+	if want := []string{lifecycletest.StorageServer}; op.State != api.Processing || !slices.Equal(completion.TargetIDs(op.Targets), want) {
+		t.Errorf("the retry is %s and waits for %v, want the storage server, which the first attempt has changed", op.State, completion.TargetIDs(op.Targets))
 	}
 }
 
@@ -122,8 +122,8 @@ func TestAnEndIsMeasuredLikeTheLastOneThatItsStackFailedHoweverLongAgo(t *testin
 		w.Post(lifecycletest.Heal(api.PhaseStart, nil))
 	}
 	op := w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, lifecycletest.GrownTopology()))
-	if want := []string{lifecycletest.SecondWorker}; !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
-		t.Errorf("the END waits for %v, want the second worker", reconcile.TargetIDs(op.Targets))
+	if want := []string{lifecycletest.SecondWorker}; !slices.Equal(completion.TargetIDs(op.Targets), want) {
+		t.Errorf("the END waits for %v, want the second worker", completion.TargetIDs(op.Targets))
 	}
 }
 

@@ -1,4 +1,4 @@
-package reconcile
+package completion
 
 import (
 	"fmt"
@@ -12,56 +12,47 @@ import (
 )
 
 // evaluateStart finishes a START that waits for what has to leave the cluster. If the owner
-// refuses, the wait ends at once, and everything goes back to what it was.
-func (r *Reconciler) evaluateStart(t *tx.Tx, op store.Operation) error {
+// refuses, the wait ends at once, and the START is taken back.
+func (e *Evaluator) evaluateStart(t *tx.Tx, op store.Operation) (takenBack bool, err error) {
 	now, err := desired.Record(t)
 	if err != nil {
-		return err
+		return false, err
 	}
 	owner, _, err := t.Nodes().Get(t.Instance.CarriedOver.Owner)
 	if err != nil {
-		return err
+		return false, err
 	}
 	old := op
-	target, left, refused := progress.Withdrawn(owner, t.Store.Epoch(), r.withdrawals(t, now, owner)...)
+	target, left, refused := progress.Withdrawn(owner, t.Store.Epoch(), e.withdrawals(t, now, owner)...)
 	op.Targets, op.Withheld = []api.OperationTarget{target}, slices.Concat([]api.Withheld{}, owner.Withheld)
 	switch {
 	case target.Ready:
-		return r.FinishStart(t, &op)
+		return false, e.FinishStart(t, &op)
 	case refused:
 		why := target.Message
 		if target.Reason != api.ReasonInUse { // the problem's title says that one
 			why = fmt.Sprintf("%s: %s", target.Reason, why)
 		}
-		return r.failStart(t, op, left.Problem, why)
+		return true, e.Stop(t, &op, left.Problem, why)
 	case !t.Now.Before(op.Deadline):
-		return r.failStart(t, op, api.ProblemDeadline, fmt.Sprintf("after %s %s: %s (%s): %s, %s",
+		return true, e.Stop(t, &op, api.ProblemDeadline, fmt.Sprintf("after %s %s: %s (%s): %s, %s",
 			op.Deadline.Sub(op.StartedAt), left.Undone, target.Name, target.NodeID, target.Reason, target.Message))
 	case store.Same(old, op):
-		return nil
+		return false, nil
 	}
-	return t.SaveOperation(op)
+	return false, t.SaveOperation(op)
 }
 
 // withdrawals are what a version of the desired state asks the owner to take out of the cluster,
 // and is waited for. Force waits for members until the owner has answered, and not for an owner
 // that is not heard of: then no master is.
-func (r *Reconciler) withdrawals(t *tx.Tx, d store.Desired, owner store.Node) (list []progress.Withdrawal) {
+func (e *Evaluator) withdrawals(t *tx.Tx, d store.Desired, owner store.Node) (list []progress.Withdrawal) {
 	if d.WithdrawPersistentVolumes {
 		list = append(list, progress.PersistentVolumes)
 	}
-	forced := d.Force && (!r.Presence.Heard(owner) || progress.Members.Answered(owner, t.Store.Epoch()))
+	forced := d.Force && (!e.Presence.Heard(owner) || progress.Members.Answered(owner, t.Store.Epoch()))
 	if len(d.Leaving) > 0 && !forced {
 		list = append(list, progress.Members)
 	}
 	return list
-}
-
-// failStart ends a START that did not reach what it waited for.
-func (r *Reconciler) failStart(t *tx.Tx, op store.Operation, problemType, why string) error {
-	if err := r.Stop(t, &op, problemType, why); err != nil {
-		return err
-	}
-	_, err := r.ApplyUnlessOutdated(t)
-	return err
 }

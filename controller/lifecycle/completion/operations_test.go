@@ -1,4 +1,4 @@
-package reconcile_test
+package completion_test
 
 import (
 	"log/slog"
@@ -14,7 +14,7 @@ import (
 func TestALogReaderSeesOperationsStartAndFinish(t *testing.T) {
 	w := lifecycletest.New(t)
 	var log strings.Builder
-	w.Lifecycle.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.Lifecycle.Reconciler.Completion.Log = slog.New(slog.NewTextHandler(&log, nil))
 	w.Put(lifecycletest.Spec(nil))
 	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
 	w.Post(lifecycletest.Request(api.Instantiate, api.PhaseStart))
@@ -113,5 +113,22 @@ func TestTheDeadlineNamesWhatEachTargetWaitsFor(t *testing.T) {
 	}
 	if got := w.Operation(op.ID); got.State != api.Failed {
 		t.Errorf("the first attempt became %s", got.State)
+	}
+}
+
+// Nothing of a cluster outlives it: neither its CA nor a secret of its members.
+func TestAClusterEndsWithTheInstance(t *testing.T) {
+	w := lifecycletest.Joined(t, lifecycletest.FullTopology())
+	before := w.Document(lifecycletest.MasterServer).Cluster
+	w.WantState(w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd)), api.Completed)
+	_, err := w.Lifecycle.Instances.ClusterAccess(w.Ctx, lifecycletest.InstanceID)
+	w.WantRefused(err, api.ProblemNotFound, "it has no master yet")
+	again := lifecycletest.FullTopology()
+	again.StackID = lifecycletest.StackTwo
+	w.Put(lifecycletest.WithMembers(again))
+	w.Must(w.Enroll(lifecycletest.MasterServer))
+	w.ReportNotJoined(lifecycletest.MasterServer)
+	if now := w.Document(lifecycletest.MasterServer).Cluster; !now.Initialize || now.CACertificateHash != "" || now.BootstrapToken == before.BootstrapToken || now.CertificateKey == before.CertificateKey {
+		t.Errorf("the next cluster begins with %+v, the last one had %+v", now, before)
 	}
 }

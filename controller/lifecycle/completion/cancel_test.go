@@ -1,4 +1,4 @@
-package reconcile_test
+package completion_test
 
 import (
 	"testing"
@@ -61,6 +61,20 @@ func TestACancelledStartLeavesANewerPutInForce(t *testing.T) {
 	start := w.Post(lifecycletest.ShrinkingStart())
 	version := w.Put(lifecycletest.NumberedSpec(20)).DesiredVersion
 	w.MustCancel(start, "a newer version of the desired state is in force and stays")
+	if got := w.Instance().DesiredVersion; got != version {
+		t.Errorf("version %d is in force, want the PUT's %d", got, version)
+	}
+}
+
+func TestANewerPutOutlivesAStartThatIsTakenBack(t *testing.T) {
+	w := lifecycletest.Instantiated(t)
+	start := w.Post(lifecycletest.ShrinkingStart())
+	other := lifecycletest.Spec(nil)
+	other.AdditionalParams = lifecycletest.Parameters("10.20.0.0/24")
+	version := w.Put(other).DesiredVersion
+	w.Clock.Advance(time.Hour)
+	w.Must(w.Lifecycle.Sweep(w.Ctx))
+	w.WantRefused(w.Operation(start.ID).Error, api.ProblemInterrupted, "a newer version of the desired state is in force and stays")
 	if got := w.Instance().DesiredVersion; got != version {
 		t.Errorf("version %d is in force, want the PUT's %d", got, version)
 	}

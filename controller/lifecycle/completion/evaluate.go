@@ -1,76 +1,93 @@
-package reconcile
+// Package completion decides when an operation in progress is over: whether it is COMPLETED or
+// FAILED, and what is in force once a START is taken back. Callers ask it in the transaction in
+// which everything that it reads was written, so that nothing changes in between. It plans
+// nothing: package reconcile plans before it asks, and after a START is taken back.
+package completion
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/presence"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/progress"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Evaluate finishes the operation in progress if it is done or has failed, in the
-// transaction in which everything it depends on was written: nothing can be withheld or
-// changed in between. e is what a pass on the operation's behalf has just done, nil for
-// none.
-func (r *Reconciler) Evaluate(t *tx.Tx, e *Effect) error {
-	if t.Instance.ProcessingSequence == 0 {
-		return nil
+// Evaluator evaluates operations in progress. Its fields are set before use; its methods may be
+// called at the same time.
+type Evaluator struct {
+	Presence *presence.Presence
+	Log      *slog.Logger
+	// FailureGrace is for how long nothing changes before an END fails whose targets no
+	// waiting makes ready. UpSince is when the controller started.
+	FailureGrace time.Duration
+	UpSince      time.Time
+}
+
+// Evaluate finishes the operation in progress if it is done or has failed. changed are the nodes
+// whose documents were changed on its behalf just now: an END waits for them too. If takenBack,
+// another desired state is in force, and the caller plans it.
+func (e *Evaluator) Evaluate(t *tx.Tx, changed []string) (takenBack bool, err error) {
+	op, err := inProgress(t)
+	switch {
+	case err != nil || op == nil:
+		return false, err
+	case op.Phase == api.PhaseStart:
+		return e.evaluateStart(t, *op)
 	}
-	op, err := t.Operation(t.Instance.ProcessingSequence)
-	if err != nil {
-		return err
-	}
-	if op.Phase == api.PhaseStart {
-		return r.evaluateStart(t, op)
-	}
-	old := op
+	old := *op
 	ids := TargetIDs(op.Targets)
-	if e != nil {
-		for _, id := range e.Changed {
-			if !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
+	for _, id := range changed {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
 		}
 	}
 	if op.Targets, op.Withheld, err = Targets(t, ids); err != nil {
-		return err
+		return false, err
 	}
-	return r.finishOrSave(t, op, !store.Same(old, op))
+	return false, e.finishOrSave(t, *op, !store.Same(old, *op))
 }
 
-// evaluateOne is Evaluate if nothing but the report of this node has changed.
-func (r *Reconciler) evaluateOne(t *tx.Tx, n store.Node) error {
-	if t.Instance.ProcessingSequence == 0 {
-		return nil
-	}
-	op, err := t.Operation(t.Instance.ProcessingSequence)
-	if err != nil {
-		return err
-	}
-	if op.Phase == api.PhaseStart {
-		return r.evaluateStart(t, op)
+// EvaluateNode is Evaluate if nothing but the report of this node has changed.
+func (e *Evaluator) EvaluateNode(t *tx.Tx, n store.Node) (takenBack bool, err error) {
+	op, err := inProgress(t)
+	switch {
+	case err != nil || op == nil:
+		return false, err
+	case op.Phase == api.PhaseStart:
+		return e.evaluateStart(t, *op)
 	}
 	i := slices.IndexFunc(op.Targets, func(target api.OperationTarget) bool { return target.NodeID == n.ID })
 	if i < 0 {
 		if slices.ContainsFunc(op.Targets, func(target api.OperationTarget) bool { return target.WaitsFor == n.ID }) {
-			return r.finishOrSave(t, op, false)
+			return false, e.finishOrSave(t, *op, false)
 		}
-		return nil
+		return false, nil
 	}
 	before := op.Targets[i]
 	op.Targets[i] = progress.Target(n, t.Store.Epoch())
-	return r.finishOrSave(t, op, op.Targets[i] != before)
+	return false, e.finishOrSave(t, *op, op.Targets[i] != before)
+}
+
+// inProgress is the operation in progress, nil for none.
+func inProgress(t *tx.Tx) (*store.Operation, error) {
+	if t.Instance.ProcessingSequence == 0 {
+		return nil, nil
+	}
+	op, err := t.Operation(t.Instance.ProcessingSequence)
+	return &op, err
 }
 
 // finishOrSave finishes an END if none of its targets is waited for any more or its time
 // is over; otherwise it saves what was evaluated anew. changed says that a target has
 // changed.
-func (r *Reconciler) finishOrSave(t *tx.Tx, op store.Operation, changed bool) error {
+func (e *Evaluator) finishOrSave(t *tx.Tx, op store.Operation, changed bool) error {
 	if !slices.ContainsFunc(op.Targets, func(target api.OperationTarget) bool { return !target.Ready }) {
-		return r.Finish(t, &op, api.Completed)
+		return e.Finish(t, &op, api.Completed)
 	}
 	causes, err := awaited(t, op.Targets)
 	if err != nil {
@@ -84,8 +101,8 @@ func (r *Reconciler) finishOrSave(t *tx.Tx, op store.Operation, changed bool) er
 		op.StuckSince = t.Now
 	}
 	switch {
-	case !t.Now.Before(r.FailsAt(op)):
-		return r.failEnd(t, op, all)
+	case !t.Now.Before(e.FailsAt(op)):
+		return e.failEnd(t, op, all)
 	case changed || !op.StuckSince.Equal(since):
 		return t.SaveOperation(op)
 	}
@@ -93,7 +110,7 @@ func (r *Reconciler) finishOrSave(t *tx.Tx, op store.Operation, changed bool) er
 }
 
 // failEnd fails an END whose time is over. all are its targets and what these wait for.
-func (r *Reconciler) failEnd(t *tx.Tx, op store.Operation, all []api.OperationTarget) error {
+func (e *Evaluator) failEnd(t *tx.Tx, op store.Operation, all []api.OperationTarget) error {
 	op.Targets = progress.ByCause(op.Targets)
 	waiting := progress.Waiting(progress.ByCause(all))
 	if t.Now.Before(op.Deadline) {
@@ -105,18 +122,18 @@ func (r *Reconciler) failEnd(t *tx.Tx, op store.Operation, all []api.OperationTa
 			"after %s these nodes were not ready: %s. They continue to converge; post the operation again to wait for them",
 			op.Deadline.Sub(op.StartedAt), waiting))
 	}
-	return r.Finish(t, &op, api.Failed)
+	return e.Finish(t, &op, api.Failed)
 }
 
 // FailsAt is when an operation in progress fails unless its targets change: at its
 // deadline or, if no waiting makes them ready, after the grace. Nodes that have mended
 // something while the controller was down first have the time to report it.
-func (r *Reconciler) FailsAt(op store.Operation) time.Time {
+func (e *Evaluator) FailsAt(op store.Operation) time.Time {
 	if op.StuckSince.IsZero() {
 		return op.Deadline
 	}
-	at := op.StuckSince.Add(r.FailureGrace)
-	if reported := r.UpSince.Add(api.LongestRetry); at.Before(reported) {
+	at := op.StuckSince.Add(e.FailureGrace)
+	if reported := e.UpSince.Add(api.LongestRetry); at.Before(reported) {
 		at = reported
 	}
 	if op.Deadline.Before(at) {

@@ -1,4 +1,4 @@
-package reconcile_test
+package completion_test
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package reconcile
+package completion
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // Finish records the end of an operation.
-func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationState) error {
+func (e *Evaluator) Finish(t *tx.Tx, op *store.Operation, state api.OperationState) error {
 	op.State, op.Epoch = state, t.Store.Epoch()
 	now := t.Now
 	op.FinishedAt = &now
@@ -28,13 +28,13 @@ func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationSt
 			t.Instance.CarriedOver, t.Instance.ClusterSecret, t.Instance.ClusterFacts = store.CarriedOver{}, nil, nil
 		}
 	}
-	r.LogAfter(t, api.EventOperationFinished, *op)
+	e.LogAfter(t, api.EventOperationFinished, *op)
 	return t.SaveOperation(*op)
 }
 
 // FinishStart ends a START successfully. If it changed the desired state, or continues
 // a withdrawal that another one began, its END is awaited.
-func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
+func (e *Evaluator) FinishStart(t *tx.Tx, op *store.Operation) error {
 	now, err := desired.Record(t)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
 	if (op.CreatedVersion != 0 || now.Withdraws()) && endFollows(op.Request) {
 		t.Instance.AwaitingEndSequence = op.Sequence
 	}
-	return r.Finish(t, op, api.Completed)
+	return e.Finish(t, op, api.Completed)
 }
 
 // endFollows: Tacker calls no END after SCALE_IN, so none is awaited.
@@ -52,7 +52,7 @@ func endFollows(request api.OperationRequest) bool { return request.Type != api.
 // stops waiting and nothing else: its desired state stays in force, and identities that
 // it has revoked stay revoked. A START is taken back: the desired state goes back to what
 // it was, unless it was changed since. The caller plans afterwards.
-func (r *Reconciler) Stop(t *tx.Tx, op *store.Operation, problemType, why string) error {
+func (e *Evaluator) Stop(t *tx.Tx, op *store.Operation, problemType, why string) error {
 	left := "these nodes were not ready: " + progress.Waiting(op.Targets)
 	if op.Phase == api.PhaseStart {
 		var err error
@@ -64,7 +64,7 @@ func (r *Reconciler) Stop(t *tx.Tx, op *store.Operation, problemType, why string
 		t.Instance.AwaitingEndSequence = 0
 	}
 	op.Error = api.NewProblem(problemType, fmt.Sprintf("%s; %s", why, left))
-	return r.Finish(t, op, api.Failed)
+	return e.Finish(t, op, api.Failed)
 }
 
 // goBack takes back what a START put in force, and says what is in force now. If the
@@ -84,12 +84,12 @@ func goBack(t *tx.Tx, start store.Operation) (kept string, err error) {
 }
 
 // LogAfter logs an operation once the transaction is on disk.
-func (r *Reconciler) LogAfter(t *tx.Tx, event string, op store.Operation) {
+func (e *Evaluator) LogAfter(t *tx.Tx, event string, op store.Operation) {
 	t.OnCommit(func() {
 		why := ""
 		if op.Error != nil {
 			why = op.Error.Error()
 		}
-		r.Log.Info("operation changed state", "event", event, "instance", op.VnfInstanceID, "operation", op.ID, "request", op.Request.Describe(), "state", op.State, "error", why)
+		e.Log.Info("operation changed state", "event", event, "instance", op.VnfInstanceID, "operation", op.ID, "request", op.Request.Describe(), "state", op.State, "error", why)
 	})
 }
