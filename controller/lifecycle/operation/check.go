@@ -64,10 +64,9 @@ func (p *postRequest) faults() (fault.List, error) {
 		return nil, err
 	}
 	faults := append(out.Faults, foreign...)
-	failed := p.r.Phase == api.PhaseEnd && p.stackProblem() != nil
 	switch {
 	case p.given == nil || p.r.Topology != nil:
-	case failed:
+	case p.stackProblem != nil:
 		faults = nil // of what Heat left half made; its own reason is what there is to say
 	default:
 		faults = faults.StandAt(desired.AtStack) // the request has no topology; Heat's is what is new
@@ -75,7 +74,7 @@ func (p *postRequest) faults() (fault.List, error) {
 	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out), p.checkLeaving(out))
 	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
 	// Partial does not allow it: COMPLETED would call an instance INSTANTIATED that has no node.
-	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !failed {
+	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && p.stackProblem == nil {
 		faults = append(faults, desired.AtTopology.Key("servers").Fault("holds no server with a role, so no node would be planned; "+p.signs()))
 	}
 	k := p.known
@@ -88,7 +87,7 @@ func (p *postRequest) faults() (fault.List, error) {
 // checkRoles wants a server for each role, unless the request says that some may be
 // missing: a cluster without workers would else be called complete.
 func (p *postRequest) checkRoles() error {
-	whole := p.stackProblem() == nil
+	whole := p.stackProblem == nil
 	if p.r.Partial || p.r.Phase != api.PhaseEnd || p.r.Operation == api.Terminate || leavesStack(p.r) || !whole {
 		return nil
 	}

@@ -47,10 +47,10 @@ func (p *postRequest) changesConnectionOf(serverID string) bool {
 
 // changesStorageAddress reports whether the CHANGE_EXT_CONN concerns a connection point of
 // the storage server, or one of the stack that PersistentVolumes point to.
-func (p *postRequest) changesStorageAddress(k *known) bool {
+func (p *postRequest) changesStorageAddress() bool {
 	var names []string
-	for _, s := range k.servers {
-		if k.roles[s.ID] == api.RoleStorage {
+	for _, s := range p.known.servers {
+		if p.known.roles[s.ID] == api.RoleStorage {
 			names = append(names, pointNames(s.ConnectionPoints)...)
 		}
 	}

@@ -31,7 +31,7 @@ func (p *postRequest) begin() (store.Operation, error) {
 	switch {
 	case p.r.Phase == api.PhaseStart:
 		return p.start(op)
-	case p.stackProblem() != nil:
+	case p.stackProblem != nil:
 		return p.refuse(op)
 	}
 	return p.end(op)
@@ -40,7 +40,7 @@ func (p *postRequest) begin() (store.Operation, error) {
 // refuse fails an END whose stack is not complete: nothing of it is in force. A
 // START that it superseded may have been taken back, which the nodes have to see.
 func (p *postRequest) refuse(op store.Operation) (store.Operation, error) {
-	op.Error = p.stackProblem()
+	op.Error = p.stackProblem
 	if err := p.s.Completion.Finish(p.t, &op, api.Failed); err != nil {
 		return op, err
 	}

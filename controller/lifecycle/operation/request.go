@@ -5,9 +5,69 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nodehitch/nodehitch/controller/cloud/stack"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
+
+// postRequest is a request for an operation, in one transaction, with all that its checks and
+// its operation need.
+type postRequest struct {
+	s       *Service
+	t       *tx.Tx
+	r       api.OperationRequest
+	history history
+	// stack is what the request or Heat says of it, given what of that is to be in force,
+	// nil for nothing.
+	stack *stack.Observation
+	given *api.Topology
+	// before is the desired state in force.
+	before *desired.State
+	// base is what the operation is measured against; see store.Operation.
+	base         int64
+	baseTopology *api.Topology
+	// known is what the request may name.
+	known *known
+	// next is the desired state that the request asks for.
+	next store.Desired
+	// stackProblem is why an END cannot succeed, nil if it can.
+	stackProblem *api.Problem
+}
+
+// load reads what the request needs. Nothing is set later.
+func (s *Service) load(t *tx.Tx, h history, o *stack.Observation) (*postRequest, error) {
+	p := &postRequest{s: s, t: t, r: h.request, history: h, stack: o, base: h.baseVersion()}
+	var err error
+	if p.before, err = desired.InForce(t); err != nil {
+		return nil, err
+	}
+	if err := p.before.Valid(); err != nil && p.r.Operation != api.Terminate {
+		return nil, err
+	}
+	p.next = p.before.Desired
+	switch {
+	case p.r.Operation == api.Terminate && p.r.Phase == api.PhaseEnd:
+		p.given = o.Found
+		p.next.Topology, p.next.StackID, p.next.StackName = nil, "", ""
+	default:
+		p.next.StackID, p.next.StackName = o.ID(p.next)
+		if p.given = o.Topology(); p.given != nil {
+			p.next.Topology = p.given
+		}
+	}
+	if p.baseTopology, err = desired.TopologyAt(t, p.base); err != nil {
+		return nil, err
+	}
+	p.known = p.knownServers()
+	p.next.WithdrawPersistentVolumes = p.withdraws()
+	p.next.Leaving = p.leaving()
+	p.next.Force = p.r.Force && len(p.next.Leaving) > 0
+	p.stackProblem = p.checkStack()
+	return p, nil
+}
 
 // checkRequest is what is wrong with a request whatever the instance is.
 func checkRequest(r api.OperationRequest) fault.List {

@@ -33,11 +33,11 @@ func (p *postRequest) awaitStack() error {
 	return nil
 }
 
-// stackProblem is why an END cannot succeed: the stack is not what it should be.
-func (p *postRequest) stackProblem() *api.Problem {
+// checkStack is why an END cannot succeed: the stack is not what it should be.
+func (p *postRequest) checkStack() *api.Problem {
 	t := p.given
 	rolledBack := t != nil && strings.HasPrefix(t.StackStatus, "ROLLBACK_") // ROLLBACK_COMPLETE too: its update has failed
-	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") && !rolledBack {
+	if p.r.Phase != api.PhaseEnd || t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") && !rolledBack {
 		return nil
 	}
 	what := "repair the stack"

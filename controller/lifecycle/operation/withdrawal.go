@@ -20,15 +20,15 @@ func (p *postRequest) withdraws() bool {
 		return false
 	}
 	if p.r.Operation == api.Heal {
-		return p.healsStorageServer(p.known)
+		return p.healsStorageServer()
 	}
-	return c.StorageServer != nil && p.changesStorageAddress(p.known)
+	return c.StorageServer != nil && p.changesStorageAddress()
 }
 
 // healsStorageServer reports whether the HEAL takes the storage server away and leaves the
 // cluster. If the entire VNF is healed, the cluster goes with them.
-func (p *postRequest) healsStorageServer(k *known) bool {
-	named := k.namedBy(p.r)
+func (p *postRequest) healsStorageServer() bool {
+	k, named := p.known, p.known.namedBy(p.r)
 	storage := slices.ContainsFunc(k.servers, func(s api.Server) bool { return named[s.ID] && k.roles[s.ID] == api.RoleStorage })
 	return storage && slices.ContainsFunc(k.all, func(id string) bool { return !named[id] })
 }
