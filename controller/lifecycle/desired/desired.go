@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
-	"github.com/nodehitch/nodehitch/shared/params"
 )
 
 // Where faults stand: AtParams in the body of PUT, AtTopology and AtStack in the bodies
@@ -28,16 +26,10 @@ const (
 // State is a version of the desired state, read.
 type State struct {
 	store.Desired
-	// Raw is the additionalParams as they were sent.
-	Raw json.RawMessage
-	// Params is nil if this version of the controller finds faults in what an
-	// older one has accepted.
-	Params *params.Params
-	// Report has the faults and warnings of the parameters.
-	Report params.Report
+	Parameters
 }
 
-// Valid is why the parameters cannot be acted on.
+// Valid is why the parameters cannot be acted on: an older controller has accepted them.
 func (d *State) Valid() error {
 	if d.Params != nil {
 		return nil
@@ -58,11 +50,11 @@ func InForce(t *tx.Tx) (*State, error) {
 	if !found {
 		return nil, fmt.Errorf("reading instance %s: version %d of its desired state is missing from the store", t.Instance.ID, t.Instance.DesiredVersion)
 	}
-	read, err := readParams(t.Store, record.AdditionalParams)
+	read, err := readParameters(t.Store, record.AdditionalParams)
 	if err != nil {
 		return nil, fmt.Errorf("reading the parameters of instance %s: %w", record.InstanceID, err)
 	}
-	return &State{Desired: record, Raw: read.raw, Params: read.params, Report: read.report}, nil
+	return &State{Desired: record, Parameters: read}, nil
 }
 
 // Record is the record of the version in force, its parameters sealed.

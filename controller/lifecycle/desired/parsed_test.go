@@ -18,31 +18,46 @@ func TestParametersAreParsedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	twice := func(text string) (first, second parsed) {
+	twice := func(text string) (first, second Parameters) {
 		sealed, err := s.Seal([]byte(text))
 		if err == nil {
-			first, err = readParams(s, sealed)
+			first, err = readParameters(s, sealed)
 		}
 		if err == nil {
-			second, err = readParams(s, sealed)
+			second, err = readParameters(s, sealed)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(first.raw) != text || first.params == nil || string(second.raw) != text {
+		if string(first.Raw) != text || first.Params == nil || string(second.Raw) != text {
 			t.Fatalf("read %+v and %+v of %s", first, second, text)
 		}
 		return first, second
 	}
 	a, again := twice(registry + "}}")
-	if a.params != again.params {
+	if a.Params != again.Params {
 		t.Error("the same parameters were parsed twice")
 	}
-	if b, _ := twice(registry + "}}"); b.params == a.params { // sealed anew
+	if b, _ := twice(registry + "}}"); b.Params == a.Params { // sealed anew
 		t.Error("two sealed texts share what was parsed")
 	}
 	long, again := twice(registry + `}, "` + strings.Repeat("x", longestKept) + `": 1}`)
-	if long.params == again.params {
+	if long.Params == again.Params {
 		t.Error("parameters without bound are kept in memory")
+	}
+	put := Parse([]byte(registry + "}}"))
+	sealed, err := put.Reseal(s, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, err := readParameters(s, sealed); err != nil || now.Params != put.Params {
+		t.Errorf("the parameters of a PUT were parsed again, %v", err)
+	}
+	other := Parse([]byte(" " + registry + "}}"))
+	if same, err := other.Reseal(s, sealed); err != nil || string(same) != string(sealed) {
+		t.Errorf("what means the same was sealed anew, %v", err)
+	}
+	if now, err := readParameters(s, sealed); err != nil || string(now.Raw) != string(put.Raw) {
+		t.Errorf("the text in force is %s, %v; want it as it was sent first", now.Raw, err)
 	}
 }

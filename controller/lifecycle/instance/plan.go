@@ -20,14 +20,13 @@ var errPlanned = errors.New("a plan changes nothing")
 // PlanInstance is what PutInstance of the same would change, on the instance and on each node.
 // It makes the change in a transaction that is taken back.
 func (s *Service) PlanInstance(ctx context.Context, id string, spec api.InstanceSpec) (api.InstancePlan, error) {
-	put := &putRequest{s: s, asked: spec}
 	var plan api.InstancePlan
-	err := put.change(ctx, id, func(t *tx.Tx) error {
+	created, err := s.change(ctx, id, spec, nil, func(p *putRequest, t *tx.Tx) error {
 		before, err := expected(t)
 		if err != nil {
 			return err
 		}
-		if err := put.run(t); err != nil {
+		if err := p.put(t); err != nil {
 			return err
 		}
 		if plan.Instance, err = s.show(t); err != nil {
@@ -42,7 +41,7 @@ func (s *Service) PlanInstance(ctx context.Context, id string, spec api.Instance
 		}
 		return errPlanned
 	})
-	if put.created {
+	if created {
 		s.Observer.Forget(id)
 	}
 	if !errors.Is(err, errPlanned) {

@@ -25,49 +25,96 @@ import (
 // reported at once and nothing is kept; the same content again changes nothing. Nothing
 // is changed unless the conditions hold.
 func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec, conditions ...Condition) (api.Instance, bool, error) {
-	put := &putRequest{s: s, asked: spec, conditions: conditions}
-	if err := put.change(ctx, id, put.run); err != nil {
+	created, err := s.change(ctx, id, spec, conditions, (*putRequest).put)
+	if err != nil {
 		return api.Instance{}, false, err
 	}
 	s.Accepted(id)
 	instance, err := s.GetInstance(ctx, id)
-	return instance, put.created, err
+	return instance, created, err
 }
 
-// change observes the stack and runs the change in one transaction on the instance, which it
-// makes if there is none.
-func (p *putRequest) change(ctx context.Context, id string, run func(*tx.Tx) error) error {
-	return p.s.Observer.Try(id, func() (err error) {
-		if p.stack, err = p.s.observation(id, p.asked); err != nil {
+// change loads a PUT and runs its change in one transaction on the instance, which it makes if
+// there is none: then it says created, also with an error.
+func (s *Service) change(ctx context.Context, id string, spec api.InstanceSpec, conditions []Condition, run func(*putRequest, *tx.Tx) error) (created bool, err error) {
+	err = s.Observer.Try(id, func() error {
+		p, err := s.load(ctx, id, spec, conditions)
+		if err != nil {
 			return err
 		}
-		// What it reads is of the version that the observation is for, or is overtaken with it.
-		if err := p.read(id); err != nil {
-			return err
-		}
-		// A stack that is not there yet is as good as one: a PUT comes before the stack does. So is
-		// a cloud that does not answer, because the parameters alone need none.
-		if err := p.s.Observer.Observe(ctx, p.stack, stack.Briefly); err != nil {
-			return err
-		}
-		if err := p.stack.Whole(); err != nil {
-			return err
-		}
-		if p.results, err = p.s.validateBefore(id, p.spec.AdditionalParams, p.params); err != nil {
-			return err
-		}
-		return p.s.Runner.Upsert(ctx, id, func(t *tx.Tx, found bool) error {
+		return s.Runner.Upsert(ctx, id, func(t *tx.Tx, found bool) error {
 			if err := p.still(t, found); err != nil {
 				return err
 			}
-			if p.created = !found; p.created {
+			if created = !found; created {
 				if err := p.create(t, id); err != nil {
 					return err
 				}
 			}
-			return run(t)
+			return run(p, t)
 		})
 	})
+	return created, err
+}
+
+// putRequest is a PUT, with all that its checks and its change need.
+type putRequest struct {
+	s          *Service
+	spec       api.InstanceSpec
+	conditions []Condition
+	// parameters are those of the spec, with the secrets that are kept.
+	parameters desired.Parameters
+	// before is the instance for which the conditions hold, nil for none.
+	before *api.Instance
+	// stack is what the request or Heat says of it.
+	stack *stack.Observation
+	// results are those of the files that are there already.
+	results map[string]packagefile.Result
+}
+
+// load reads what the PUT needs: it refuses its faults, holds its conditions against the
+// instance, observes the stack and validates the files. Nothing is set later.
+func (s *Service) load(ctx context.Context, id string, spec api.InstanceSpec, conditions []Condition) (*putRequest, error) {
+	p := &putRequest{s: s, spec: spec, conditions: conditions}
+	var err error
+	// What is read after this is of the version that the observation is for, or is overtaken with it.
+	if p.stack, err = s.observation(id, spec); err != nil {
+		return nil, err
+	}
+	if p.parameters, err = s.read(id, spec); err != nil {
+		return nil, err
+	}
+	err = s.Runner.Peek(id, func(t *tx.Tx, found bool) (err error) {
+		p.before, err = s.hold(t, found, conditions)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	// A stack that is not there yet is as good as one: a PUT comes before the stack does. So is
+	// a cloud that does not answer, because the parameters alone need none.
+	if err := s.Observer.Observe(ctx, p.stack, stack.Briefly); err != nil {
+		return nil, err
+	}
+	if err := p.stack.Whole(); err != nil {
+		return nil, err
+	}
+	p.results, err = s.validateBefore(id, p.parameters)
+	return p, err
+}
+
+// read reads the parameters of the spec, and refuses all faults of the spec at once.
+func (s *Service) read(id string, spec api.InstanceSpec) (desired.Parameters, error) {
+	text, err := s.KeepSecrets(id, spec.AdditionalParams)
+	if err != nil {
+		return desired.Parameters{}, err
+	}
+	read := desired.Parse(text)
+	faults := append(read.Report.Faults, params.CheckHostNames(read.Params, s.OwnNames, desired.AtParams)...)
+	faults = append(faults, topology.Validate(spec.Topology, desired.AtTopology)...)
+	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
+	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
+	return read, api.Invalid(faults)
 }
 
 // observation is to be one of the stack that a PUT names, or whose servers it describes.
@@ -92,15 +139,15 @@ func (s *Service) observation(id string, spec api.InstanceSpec) (*stack.Observat
 
 // validateBefore validates the files that are there already for the parameters of a
 // PUT, and again only those that were not validated for the same ones before.
-func (s *Service) validateBefore(id string, text json.RawMessage, p *params.Params) (map[string]packagefile.Result, error) {
+func (s *Service) validateBefore(id string, p desired.Parameters) (map[string]packagefile.Result, error) {
 	d, files, architectures, err := s.uses(id)
 	if err != nil {
 		return nil, err
 	}
-	if d != nil && desired.SameJSON(d.Raw, text) {
+	if d != nil && desired.SameJSON(d.Raw, p.Raw) {
 		files = slices.DeleteFunc(files, func(f store.File) bool { return f.ValidatedFor == desired.ValidatedFor(d.Desired) })
 	}
-	return s.Files.Validate(p, files, architectures)
+	return s.Files.Validate(p.Params, files, architectures)
 }
 
 // KeepSecrets is additionalParams of a PUT with the instance's secrets in the place of their
@@ -123,43 +170,6 @@ func (s *Service) KeepSecrets(id string, additionalParams json.RawMessage) (kept
 	return kept, err
 }
 
-// putRequest is a PUT.
-type putRequest struct {
-	s          *Service
-	asked      api.InstanceSpec
-	conditions []Condition
-	spec       api.InstanceSpec // what is asked, with the secrets that are kept
-	params     *params.Params
-	// before is the instance for which the conditions hold, nil for none.
-	before *api.Instance
-
-	stack   *stack.Observation
-	results map[string]packagefile.Result
-	created bool
-}
-
-// read reads the request, and holds its conditions against the instance.
-func (p *putRequest) read(id string) (err error) {
-	spec := p.asked
-	if spec.AdditionalParams, err = p.s.KeepSecrets(id, spec.AdditionalParams); err != nil {
-		return err
-	}
-	var report params.Report
-	p.params, report = params.Parse(spec.AdditionalParams, desired.AtParams)
-	faults := append(report.Faults, params.CheckHostNames(p.params, p.s.OwnNames, desired.AtParams)...)
-	faults = append(faults, topology.Validate(spec.Topology, desired.AtTopology)...)
-	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
-	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
-	if err := api.Invalid(faults); err != nil {
-		return err
-	}
-	p.spec = spec
-	return p.s.Runner.Peek(id, func(t *tx.Tx, found bool) (err error) {
-		p.before, err = p.s.hold(t, found, p.conditions)
-		return err
-	})
-}
-
 // still begins the PUT anew if the instance is no longer the one for which the conditions hold.
 func (p *putRequest) still(t *tx.Tx, found bool) error {
 	if len(p.conditions) == 0 {
@@ -174,16 +184,17 @@ func (p *putRequest) still(t *tx.Tx, found bool) error {
 
 // create begins an instance, with its join token.
 func (p *putRequest) create(t *tx.Tx, id string) error {
-	t.Instance = store.Instance{ID: id, Kind: kindOf(p.params), State: api.NotInstantiated, Epoch: t.Store.Epoch(), CreatedAt: t.Now, UpdatedAt: t.Now}
+	t.Instance = store.Instance{ID: id, Kind: kindOf(p.parameters.Params), State: api.NotInstantiated, Epoch: t.Store.Epoch(), CreatedAt: t.Now, UpdatedAt: t.Now}
 	t.Changed()
 	return p.s.JoinTokens.NewJoinToken(t.Tx, &t.Instance)
 }
 
-func (p *putRequest) run(t *tx.Tx) error {
+// put puts in force what is desired after the request, and reconciles.
+func (p *putRequest) put(t *tx.Tx) error {
 	if err := p.s.Observer.Current(t, p.stack); err != nil {
 		return err
 	}
-	if kind := kindOf(p.params); kind != t.Instance.Kind {
+	if kind := kindOf(p.parameters.Params); kind != t.Instance.Kind {
 		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 			"VNF instance %s is a %s and the parameters describe a %s; use another id for it", t.Instance.ID, t.Instance.Kind, kind))
 	}
@@ -225,7 +236,7 @@ func (p *putRequest) next(t *tx.Tx) (store.Desired, error) {
 		next.Topology = found
 	}
 	var err error
-	if next.AdditionalParams, err = desired.Reseal(t.Store, next.AdditionalParams, p.spec.AdditionalParams); err != nil {
+	if next.AdditionalParams, err = p.parameters.Reseal(t.Store, next.AdditionalParams); err != nil {
 		return next, err
 	}
 	next.VIMConnectionInfo, err = desired.Reseal(t.Store, next.VIMConnectionInfo, p.spec.VimConnectionInfo)
@@ -235,7 +246,7 @@ func (p *putRequest) next(t *tx.Tx) (store.Desired, error) {
 // check holds the parameters against the topology, whichever of them is new, and returns
 // their plan. Files are not validated for new parameters yet.
 func (p *putRequest) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
-	out, err := p.s.Reconciler.Plan(t, &desired.State{Desired: next, Params: p.params})
+	out, err := p.s.Reconciler.Plan(t, &desired.State{Desired: next, Parameters: p.parameters})
 	if err != nil {
 		return out, err
 	}
