@@ -17,7 +17,6 @@ import (
 	"github.com/nodehitch/nodehitch/controller/traffic/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
-	"github.com/nodehitch/nodehitch/shared/params"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
@@ -62,6 +61,8 @@ func (s *Handler) checkBody(op endpoint) check {
 	}
 }
 
+// faultsOf are the faults of a body by its schema. Those of the parameters of a PUT come with
+// them; if the body fits the schema, they come from the PUT itself.
 func (s *Handler) faultsOf(c echo.Context, op endpoint, data []byte) (fault.List, error) {
 	apart <- struct{}{}
 	defer func() { <-apart }()
@@ -74,23 +75,13 @@ func (s *Handler) faultsOf(c echo.Context, op endpoint, data []byte) (fault.List
 	if len(faults) == 0 || op.id != "putInstance" && op.id != "planInstance" || given == nil || given.Kind != jsontree.Object {
 		return faults, nil
 	}
-	text, err := s.Instances.KeepSecrets(canonical(c.Param("vnfInstanceId")), data[given.Start:given.End])
-	if err != nil {
-		return nil, err
-	}
-	return withParameters(faults, text), nil
-}
-
-// withParameters adds the faults of the parameters of a PUT, which come from its handler
-// if the body fits the schema.
-func withParameters(faults fault.List, text []byte) fault.List {
-	_, report := params.Parse(text, fault.Root.Key("additionalParams"))
-	for _, f := range report.Faults {
+	_, more, err := s.Instances.ReadParameters(canonical(c.Param("vnfInstanceId")), data[given.Start:given.End])
+	for _, f := range more {
 		if !slices.Contains(faults, f) { // a name given twice is a fault of the whole body, too
 			faults = append(faults, f)
 		}
 	}
-	return faults
+	return faults, err
 }
 
 // readJSON is the whole body, of a type and size that can be JSON.

@@ -51,6 +51,31 @@ func TestFaultsOfParametersComeWithThoseOfTheBody(t *testing.T) {
 	}
 }
 
+// Whatever else is wrong, all faults of the parameters come at once, by PUT and by its plan.
+func TestAHostsLineThatNamesTheControllerIsAFaultAmongOthers(t *testing.T) {
+	w := newWorld(t)
+	w.Lifecycle.Instances.OwnNames = []string{"hitch.example.com"}
+	const cluster, hosts = "/additionalParams/k8s_cluster_installation_param", "/private_registry_connection_info/0/hosts_string"
+	bad := strings.Replace(spec, `"storage_server": {`, `"private_registry_connection_info": [
+		{"connection_type": 1, "server": "one.example.com", "hosts_string": "192.0.2.1 one.example.com hitch.example.com"}], "storage_server": {`, 1)
+	for name, test := range map[string]struct {
+		old, with string
+		want      []string
+	}{
+		"alone":                         {"", "", []string{cluster + hosts}},
+		"beside a fault of the body":    {`"stackId": "stack-1",`, `"stackID": "stack-1",`, []string{"/stackID", cluster + hosts}},
+		"beside one of the parameters":  {`"mount_to": "/volume"`, `"mount_to": "volume"`, []string{cluster + "/storage_server/cinder_volume_setup_params/0/mount_to", cluster + hosts}},
+		"beside one of the body's form": {`"topology": {`, `"topology": {"x": 1, `, []string{"/topology/x", cluster + hosts}},
+	} {
+		for path, method := range map[string]string{instancePath: "PUT", instancePath + "/plan": "POST"} {
+			a := w.as(w.operator, method, path, strings.Replace(bad, test.old, test.with, 1))
+			if got := pointers(a.problem); a.status != http.StatusBadRequest || !slices.Equal(got, test.want) {
+				t.Errorf("%s, %s: %d with faults at %v, want 400 and %v", name, method, a.status, got, test.want)
+			}
+		}
+	}
+}
+
 func TestBodiesThatAreNoJSONAreRefused(t *testing.T) {
 	w := newWorld(t)
 	put := func(body string, headers ...string) answer {

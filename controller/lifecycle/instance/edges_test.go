@@ -32,6 +32,10 @@ func TestNoHostsLineNamesTheController(t *testing.T) {
 		}
 		_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, spec)
 		w.WantRefused(err, api.ProblemInvalid, "/private_registry_connection_info/1/hosts_string", c.name, c.fault)
+		// Beside another fault it is no secret until that is mended.
+		spec.AdditionalParams = json.RawMessage(strings.Replace(string(spec.AdditionalParams), `"192.168.246.0/24,`, `"not a network,`, 1))
+		_, _, err = w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, spec)
+		w.WantRefused(err, api.ProblemInvalid, "/private_registry_connection_info/1/hosts_string", c.name, c.fault, "/proxy/no_proxy")
 	}
 	spec := given
 	spec.AdditionalParams = json.RawMessage(strings.Replace(string(given.AdditionalParams), line, line+" mirror.example.com", 1))

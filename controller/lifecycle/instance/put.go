@@ -1,9 +1,7 @@
 package instance
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -81,7 +79,14 @@ func (s *Service) load(ctx context.Context, id string, spec api.InstanceSpec, co
 	if p.stack, err = s.observation(id, spec); err != nil {
 		return nil, err
 	}
-	if p.parameters, err = s.read(id, spec); err != nil {
+	var faults fault.List
+	if p.parameters, faults, err = s.ReadParameters(id, spec.AdditionalParams); err != nil {
+		return nil, err
+	}
+	faults = slices.Concat(faults, topology.Validate(spec.Topology, desired.AtTopology),
+		params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo")),
+		topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology))
+	if err := api.Invalid(faults); err != nil {
 		return nil, err
 	}
 	err = s.Runner.Peek(id, func(t *tx.Tx, found bool) (err error) {
@@ -101,20 +106,6 @@ func (s *Service) load(ctx context.Context, id string, spec api.InstanceSpec, co
 	}
 	p.results, err = s.validateBefore(id, p.parameters)
 	return p, err
-}
-
-// read reads the parameters of the spec, and refuses all faults of the spec at once.
-func (s *Service) read(id string, spec api.InstanceSpec) (desired.Parameters, error) {
-	text, err := s.KeepSecrets(id, spec.AdditionalParams)
-	if err != nil {
-		return desired.Parameters{}, err
-	}
-	read := desired.Parse(text)
-	faults := append(read.Report.Faults, params.CheckHostNames(read.Params, s.OwnNames, desired.AtParams)...)
-	faults = append(faults, topology.Validate(spec.Topology, desired.AtTopology)...)
-	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
-	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
-	return read, api.Invalid(faults)
 }
 
 // observation is to be one of the stack that a PUT names, or whose servers it describes.
@@ -148,26 +139,6 @@ func (s *Service) validateBefore(id string, p desired.Parameters) (map[string]pa
 		files = slices.DeleteFunc(files, func(f store.File) bool { return f.ValidatedFor == desired.ValidatedFor(d.Desired) })
 	}
 	return s.Files.Validate(p.Params, files, architectures)
-}
-
-// KeepSecrets is additionalParams of a PUT with the instance's secrets in the place of their
-// placeholders, as far as params.Restore keeps them.
-func (s *Service) KeepSecrets(id string, additionalParams json.RawMessage) (kept json.RawMessage, err error) {
-	kept = additionalParams
-	if !bytes.Contains(kept, []byte(params.Redacted)) {
-		return kept, nil
-	}
-	err = s.Runner.Peek(id, func(t *tx.Tx, found bool) error {
-		if !found {
-			return nil
-		}
-		d, err := desired.InForce(t)
-		if err == nil {
-			kept = params.Restore(additionalParams, d.Raw)
-		}
-		return err
-	})
-	return kept, err
 }
 
 // still begins the PUT anew if the instance is no longer the one for which the conditions hold.
