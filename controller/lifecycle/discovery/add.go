@@ -70,7 +70,7 @@ func replaced(before store.Desired, o *stack.Observation) bool {
 
 // planInForce plans what is in force: adding servers must not change it.
 func (a *addition) planInForce() (err error) {
-	if a.now, err = a.reconciler.Plan(a.tx, a.before); err == nil && len(a.now.Faults) > 0 {
+	if a.now, _, err = a.reconciler.Plan(a.tx, a.before); err == nil && len(a.now.Faults) > 0 {
 		err = fmt.Errorf("the topology in force: %w", a.now.Faults)
 	}
 	return err

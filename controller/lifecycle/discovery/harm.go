@@ -40,7 +40,7 @@ func (a *addition) try(servers []api.Server) (why string, err error) {
 	}
 	d := a.before.Desired
 	d.Topology = next
-	out, err := a.reconciler.Plan(a.tx, &desired.State{Desired: d, Parameters: a.before.Parameters})
+	out, _, err := a.reconciler.Plan(a.tx, &desired.State{Desired: d, Parameters: a.before.Parameters})
 	if err != nil {
 		return "", err
 	}

@@ -130,7 +130,7 @@ func (s *Service) retire(t *tx.Tx, o *stack.Observation, gone map[string]string)
 	next.Topology = without(before.Topology, gone)
 	next.Leaving = slices.DeleteFunc(slices.Clone(next.Leaving), func(id string) bool { return gone[id] != "" })
 	next.Force = next.Force && len(next.Leaving) > 0
-	out, err := s.Reconciler.Plan(t, &desired.State{Desired: next, Parameters: before.Parameters})
+	out, _, err := s.Reconciler.Plan(t, &desired.State{Desired: next, Parameters: before.Parameters})
 	if err != nil {
 		return false, err
 	}

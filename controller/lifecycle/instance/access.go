@@ -23,7 +23,7 @@ func (s *Service) ClusterAccess(_ context.Context, id string) (access api.Cluste
 			return noAccess(t, "its parameters have no cluster_members, so nodehitch makes none; add it, and PUT the instance").With(
 				api.Action{Call: api.CallPutInstance, ID: id})
 		}
-		out, err := s.Reconciler.Plan(t, d)
+		out, _, err := s.Reconciler.Plan(t, d)
 		if err != nil {
 			return err
 		}

@@ -75,7 +75,7 @@ func (s *Service) showPlan(t *tx.Tx, d *desired.State, shown *api.Instance) erro
 		shown.Warnings = append(append(shown.Warnings, reconcile.NotPlanned), d.Report.Faults...)
 		return nil
 	}
-	out, err := s.Reconciler.Plan(t, d)
+	out, _, err := s.Reconciler.Plan(t, d)
 	if err != nil {
 		return err
 	}

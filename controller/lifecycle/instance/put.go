@@ -217,7 +217,7 @@ func (p *putRequest) next(t *tx.Tx) (store.Desired, error) {
 // check holds the parameters against the topology, whichever of them is new, and returns
 // their plan. Files are not validated for new parameters yet.
 func (p *putRequest) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
-	out, err := p.s.Reconciler.Plan(t, &desired.State{Desired: next, Parameters: p.parameters})
+	out, _, err := p.s.Reconciler.Plan(t, &desired.State{Desired: next, Parameters: p.parameters})
 	if err != nil {
 		return out, err
 	}

@@ -51,7 +51,7 @@ func (s *Service) persistentVolumes(t *tx.Tx) ([]plan.PersistentVolume, error) {
 	if err != nil || d.Params == nil {
 		return nil, err
 	}
-	out, err := s.Reconciler.Plan(t, d)
+	out, _, err := s.Reconciler.Plan(t, d)
 	return out.PersistentVolumes, err
 }
 

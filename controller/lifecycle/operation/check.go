@@ -55,7 +55,7 @@ func (p *postRequest) checkReadiness() error {
 }
 
 func (p *postRequest) faults() (fault.List, error) {
-	out, err := p.s.Reconciler.Plan(p.t, &desired.State{Desired: p.next, Parameters: p.before.Parameters})
+	out, _, err := p.s.Reconciler.Plan(p.t, &desired.State{Desired: p.next, Parameters: p.before.Parameters})
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (r *Reconciler) keepsStorageAddresses(t *tx.Tx, op store.Operation, out pla
 	if err != nil || op.Phase != api.PhaseStart || !now.WithdrawPersistentVolumes || now.Params == nil {
 		return err
 	}
-	before, err := r.Plan(t, now)
+	before, _, err := r.Plan(t, now)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	if err := needClusterSecret(t, d); err != nil {
 		return nil, err
 	}
-	out, nodes, err := r.plan(t, d)
+	out, nodes, err := r.Plan(t, d)
 	if err != nil {
 		return nil, err
 	}

@@ -16,14 +16,9 @@ import (
 )
 
 // Plan is what follows from a desired state and from what is known of its volumes,
-// files and nodes. It writes nothing.
-func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, error) {
-	out, _, err := r.plan(t, d)
-	return out, err
-}
-
-// plan is Plan, and the records of the topology's servers as it has read them, by id.
-func (r *Reconciler) plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]store.Node, error) {
+// files and nodes, and the records of the topology's servers as it has read them, by id. It
+// writes nothing.
+func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]store.Node, error) {
 	in := plan.Input{
 		Epoch: t.Store.Epoch(), Params: d.Params, Topology: d.Topology,
 		CarriedOver: plan.CarriedOver(t.Instance.CarriedOver), Withdraw: d.WithdrawPersistentVolumes,
