@@ -19,6 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/httpapi"
 	"github.com/nodehitch/nodehitch/controller/lifecycle"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/presence"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/permit"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -45,8 +46,13 @@ type Options struct {
 	Replicas httpapi.Replicas
 	// MayMigrate is asked before the schema of the store is changed; nil for always.
 	MayMigrate func() error
-	// Source is where topologies come from.
-	Source stack.Source
+	// Source is where topologies come from. Discovers: servers that no topology names are looked
+	// for in it.
+	Source    stack.Source
+	Discovers bool
+	// Attestor verifies that machines are the servers that they claim to be, by the records of
+	// the store; nil trusts the join token alone.
+	Attestor func(*store.Store) enrollment.Attestor
 	// Hub wakes the waiters when something changes.
 	Hub     *notify.Hub
 	Metrics *telemetry.Metrics
@@ -56,8 +62,7 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Core is the services. Enrollment trusts join tokens and does not discover unknown
-// servers: a program that has a cloud sets its Attestor and its Discover.
+// Core is the services.
 type Core struct {
 	Store      *store.Store
 	Authority  *pki.Authority
@@ -174,18 +179,34 @@ func (c *Core) tie(o Options) error {
 	c.Files = &files.Service{Store: c.Store, Blobs: c.Blobs, Now: o.Now, Log: o.Log}
 	c.Backups = c.backups(c.Store, c.Blobs)
 	c.Tokens = &access.Service{Store: c.Store, Hub: c.Hub, Now: o.Now, Log: o.Log}
-	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
-	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
-	c.Lifecycle = lifecycle.New(lifecycle.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
-		Source: o.Source, Now: o.Now, Log: o.Log, OwnNames: ownNames(o.Config), PollInterval: time.Duration(o.Config.PollSeconds) * time.Second,
-		FailureGrace: time.Duration(o.Config.FailureGraceSeconds) * time.Second})
-	c.Enrollment.Changed = c.Lifecycle.Nodes.NodeChanged
-	c.Agents = &agentupgrade.Service{Store: c.Store, Hub: c.Hub, Presence: c.Lifecycle.Nodes.Presence, Carried: &agentupgrade.Directory{Path: o.Config.AgentDirectory},
+	seen := &presence.Presence{Now: o.Now, PollInterval: time.Duration(o.Config.PollSeconds) * time.Second}
+	c.Agents = &agentupgrade.Service{Store: c.Store, Hub: c.Hub, Presence: seen, Carried: &agentupgrade.Directory{Path: o.Config.AgentDirectory},
 		Config: o.Config.AgentUpgrade, Version: version.Version, Now: o.Now, Log: o.Log}
-	c.Lifecycle.Nodes.Wanted = c.Agents.Wanted
+	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
+	c.Enrollment = c.enrollment()
+	c.Lifecycle = lifecycle.New(lifecycle.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits, Presence: seen,
+		Wanted: c.Agents.Wanted, Source: o.Source, Now: o.Now, Log: o.Log, OwnNames: ownNames(o.Config),
+		FailureGrace: time.Duration(o.Config.FailureGraceSeconds) * time.Second})
 	c.UI = ui.New(ui.Options{Instances: c.Lifecycle.Instances, Operations: c.Lifecycle.Operations, Nodes: c.Lifecycle.Nodes, Agents: c.Agents, Volumes: c.Permits, Events: c.Events,
 		Replicas: replicasOf(o), Tokens: c.Tokens, Changes: c.Hub, MAC: c.Store.MAC, Version: version.Version, Now: o.Now, Log: o.Log})
 	return nil
+}
+
+// enrollment is the identities of nodes. The life cycle is made with it and follows what it
+// changes, so it finds the life cycle in c.
+func (c *Core) enrollment() *enrollment.Service {
+	var attestor enrollment.Attestor
+	if c.o.Attestor != nil {
+		attestor = c.o.Attestor(c.Store)
+	}
+	var discover func(ctx context.Context, instanceID, serverID string) error
+	if c.o.Discovers {
+		discover = func(ctx context.Context, instanceID, serverID string) error {
+			return c.Lifecycle.Discovery.Discover(ctx, instanceID, serverID)
+		}
+	}
+	return &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: c.o.Now, Log: c.o.Log, Attestor: attestor, Discover: discover,
+		Changed: func(nodeID string) { c.Lifecycle.Nodes.NodeChanged(nodeID) }, Gone: c.Permits.NodeGone, Metrics: c.o.Metrics}
 }
 
 // alone is the replicas of a controller with a store of its own.
@@ -202,15 +223,16 @@ func replicasOf(o Options) httpapi.Replicas {
 	return o.Replicas
 }
 
-// API is what the API serves. The caller adds SpreadSeconds.
-func (c *Core) API() httpapi.Options {
+// API is what the API serves. spreadSeconds is over how long agents shall come back that lost the
+// controller.
+func (c *Core) API(spreadSeconds func() int) httpapi.Options {
 	o := c.o
 	return httpapi.Options{
 		Instances: c.Lifecycle.Instances, Operations: c.Lifecycle.Operations, Nodes: c.Lifecycle.Nodes, Agents: c.Agents, Volumes: c.Permits, Enrollment: c.Enrollment,
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Replicas: replicasOf(o), Events: c.Events, UI: c.UI, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
 		ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
-		Ready: c.Serviceable, Now: o.Now, Log: o.Log,
+		SpreadSeconds: spreadSeconds, Ready: c.Serviceable, Now: o.Now, Log: o.Log,
 	}
 }
 

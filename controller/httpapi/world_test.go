@@ -78,8 +78,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	w.Controller = controllertest.New(t, controllertest.Options{Now: w.now,
 		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	w.dir = w.Config.DataDirectory
-	o := w.API()
-	o.SpreadSeconds = func() int { return 7 }
+	o := w.API(func() int { return 7 })
 	for _, option := range options {
 		option(&o)
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // Options are what life cycle management needs. All are required.
@@ -45,8 +46,9 @@ type Options struct {
 	Log    *slog.Logger
 	// OwnNames are the names of the controller.
 	OwnNames []string
-	// PollInterval is how often a node is heard of at least: the controller's long poll.
-	PollInterval time.Duration
+	Presence *presence.Presence
+	// Wanted is the agent that a node is told to become, nil for none.
+	Wanted func(n store.Node, agent api.Agent) (*api.WantedAgent, error)
 	// FailureGrace is for how long nothing changes before an END fails whose targets no
 	// waiting makes ready.
 	FailureGrace time.Duration
@@ -66,17 +68,16 @@ type Manager struct {
 // New puts the parts together. Nothing runs yet.
 func New(o Options) *Manager {
 	runner := &tx.Runner{Store: o.Store, Hub: o.Hub, Now: o.Now, Keep: tx.Kept}
-	seen := &presence.Presence{Now: o.Now, PollInterval: o.PollInterval}
 	observer := &stack.Observer{Source: o.Source, Hub: o.Hub, Now: o.Now}
 	validator := &packagefile.Validator{Blobs: o.Blobs, Now: o.Now}
-	evaluator := &completion.Evaluator{Presence: seen, Log: o.Log, FailureGrace: o.FailureGrace, UpSince: o.Now()}
-	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrollment, Permits: o.Permits, Completion: evaluator, Log: o.Log}
+	evaluator := &completion.Evaluator{Presence: o.Presence, Log: o.Log, FailureGrace: o.FailureGrace, UpSince: o.Now()}
+	reconciler := &reconcile.Reconciler{Runner: runner, Presence: o.Presence, Identities: o.Enrollment, Permits: o.Permits, Completion: evaluator, Log: o.Log}
 	found := &discovery.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Now: o.Now, Log: o.Log}
 	return &Manager{
 		Instances: &instance.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator,
-			Presence: seen, JoinTokens: o.Enrollment, OwnNames: o.OwnNames, Log: o.Log, Accepted: found.Reset},
+			Presence: o.Presence, JoinTokens: o.Enrollment, OwnNames: o.OwnNames, Log: o.Log, Accepted: found.Reset},
 		Operations: &operation.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Completion: evaluator, Files: validator, Accepted: found.Reset},
-		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log, SizeDiffers: found.SizeDiffers, Silent: found.Silent},
+		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: o.Presence, Log: o.Log, Wanted: o.Wanted, SizeDiffers: found.SizeDiffers, Silent: found.Silent},
 		Discovery:  found,
 		Reconciler: reconciler,
 		log:        o.Log,

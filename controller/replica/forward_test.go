@@ -78,7 +78,7 @@ func TestAForgedCallerIsNotBelieved(t *testing.T) {
 		t.Error("the address in it is believed")
 	}
 	// Neither where a caller connects to the leader itself.
-	handler, err := httpapi.New(func() httpapi.Options { o := w.API(); o.SpreadSeconds = func() int { return 1 }; return o }())
+	handler, err := httpapi.New(w.API(func() int { return 1 }))
 	must(t, err)
 	defer handler.Drain()
 	certificate := w.Authority.TLSConfig()

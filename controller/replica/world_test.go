@@ -182,8 +182,7 @@ func newWorld(t testing.TB, change func(*httpapi.Options)) *world {
 		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	w.Config.MaxFileBytes = 1 << 30
 	w.Open()
-	o := w.API()
-	o.SpreadSeconds = func() int { return 7 }
+	o := w.API(func() int { return 7 })
 	if change != nil {
 		change(&o)
 	}

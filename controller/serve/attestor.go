@@ -7,27 +7,31 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/trust/attestation"
 	"github.com/nodehitch/nodehitch/controller/trust/enrollment"
 )
 
-// attestor verifies that a machine is the server that it claims to be.
-func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Logger) enrollment.Attestor {
+// attestor verifies that a machine is the server that it claims to be, by the cloud; it is nil if
+// the join token is enough.
+func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Logger) func(*store.Store) enrollment.Attestor {
 	if c.Attestation.Mode != config.AttestNova {
-		return enrollment.TokenAttestor{}
+		return nil
 	}
-	s.nova = &attestation.Nova{
-		Store: s.Store, Nonce: attestation.Policy(c.Attestation.Nonce), SourceAddress: c.Attestation.SourceAddress, Now: now, Log: log,
-		WithoutNonce: s.metrics.EnrollmentWithoutNonce,
-		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) {
-			cloud, err := s.clouds.For(ctx, vim)
-			if err != nil {
-				return nil, err
-			}
-			return cloud, nil
-		},
+	return func(records *store.Store) enrollment.Attestor {
+		s.nova = &attestation.Nova{
+			Store: records, Nonce: attestation.Policy(c.Attestation.Nonce), SourceAddress: c.Attestation.SourceAddress, Now: now, Log: log,
+			WithoutNonce: s.metrics.EnrollmentWithoutNonce,
+			Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) {
+				cloud, err := s.clouds.For(ctx, vim)
+				if err != nil {
+					return nil, err
+				}
+				return cloud, nil
+			},
+		}
+		return s.nova
 	}
-	return s.nova
 }
 
 // sayAttestation logs how servers are attested, and warns of what that does not prove.

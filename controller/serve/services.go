@@ -54,7 +54,8 @@ func open(c config.Config, as *leadership, metrics *telemetry.Metrics, now func(
 	if s.clouds, err = openClouds(c.OpenStack, s.metrics.Cloud, log); err != nil {
 		return nil, err
 	}
-	o := core.Options{Config: c, Source: sourceOf(s.clouds), Hub: new(notify.Hub), Metrics: s.metrics, Progress: starting(log), Now: now, Log: log}
+	o := core.Options{Config: c, Source: sourceOf(s.clouds), Discovers: s.clouds != nil, Attestor: s.attestor(c, now, log),
+		Hub: new(notify.Hub), Metrics: s.metrics, Progress: starting(log), Now: now, Log: log}
 	if as != nil {
 		as.options(&o)
 	}
@@ -62,15 +63,10 @@ func open(c config.Config, as *leadership, metrics *telemetry.Metrics, now func(
 	if err != nil {
 		return nil, err
 	}
-	s.Enrollment.Attestor = s.attestor(c, now, log)
-	if s.clouds != nil {
-		s.Enrollment.Discover = s.Lifecycle.Discovery.Discover
-	}
 	s.metrics.BeginEnrollments(slices.Concat(enrollment.Results, attestation.Refusals)...)
 	s.metrics.CollectState(s.stateMetrics, now, log)
-	served := s.API()
-	served.SpreadSeconds = (&spread{store: s.Store, longest: c.PollSeconds, now: now, log: log}).seconds
-	if s.handler, err = httpapi.New(served); err != nil {
+	over := &spread{store: s.Store, longest: c.PollSeconds, now: now, log: log}
+	if s.handler, err = httpapi.New(s.API(over.seconds)); err != nil {
 		return nil, errors.Join(err, s.Store.Close())
 	}
 	return s, nil

@@ -35,6 +35,8 @@ type Options struct {
 	Now func() time.Time
 	// Log is where it logs; nil discards.
 	Log *slog.Logger
+	// Discovers: servers that no topology names are looked for in the Source.
+	Discovers bool
 	// Shared gives each Open the database that it shares; nil for the store that storetest opens.
 	Shared func() *store.Shared
 }
@@ -91,7 +93,7 @@ func (c *Controller) Open() {
 		shared = c.shared()
 	}
 	if err == nil {
-		c.Core, err = core.Open(core.Options{Config: c.Config, Shared: shared, Source: c.Source, Hub: c.hub, Metrics: c.Metrics, Progress: func() {}, Now: c.o.Now, Log: c.o.Log})
+		c.Core, err = core.Open(core.Options{Config: c.Config, Shared: shared, Source: c.Source, Discovers: c.o.Discovers, Hub: c.hub, Metrics: c.Metrics, Progress: func() {}, Now: c.o.Now, Log: c.o.Log})
 	}
 	if err != nil {
 		c.t.Fatalf("opening the controller: %v", err)

@@ -64,7 +64,7 @@ type T interface {
 // opens.
 func New(t T, shared ...func() *store.Shared) *World {
 	t.Helper()
-	var o controllertest.Options
+	o := controllertest.Options{Discovers: true}
 	if len(shared) > 0 {
 		o.Shared = shared[0]
 	}
@@ -73,10 +73,8 @@ func New(t T, shared ...func() *store.Shared) *World {
 	return w
 }
 
-// opened lets servers call that no topology has, and fails the test if a change of a
-// volume cannot be followed.
+// opened fails the test if a change of a volume cannot be followed.
 func (w *World) opened() {
-	w.Enrollment.Discover = w.Lifecycle.Discovery.Discover
 	w.Permits.Changed = func(instanceID string) { w.Must(w.Lifecycle.Reconciler.Reconcile(w.Ctx, instanceID)) }
 	if w.Retention != (tx.Retention{}) {
 		w.Lifecycle.Reconciler.Runner.Keep = w.Retention

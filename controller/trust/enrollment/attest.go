@@ -47,18 +47,6 @@ func (r *Refusal) Error() string {
 // Unwrap is the problem.
 func (r *Refusal) Unwrap() error { return r.Problem }
 
-// TokenAttestor accepts the join token as identity proof: anyone who has read user_data
-// may be any server of the instance that is expected and has not enrolled yet.
-type TokenAttestor struct{}
-
-// Attest accepts.
-func (TokenAttestor) Attest(context.Context, store.Node, api.EnrollRequest, netip.Addr) (api.Attestation, error) {
-	return api.AttestedByToken, nil
-}
-
-// Enrolled has nothing to do.
-func (TokenAttestor) Enrolled(store.Node) {}
-
 // attest asks the Attestor, if there is one, and puts into the claim what it says. The
 // machine of a lost answer is not asked again: it has the key that was certified for
 // what it proved then.

@@ -27,7 +27,8 @@ type Service struct {
 	// Log, slog.Default() when nil. It never sees a token.
 	Log *slog.Logger
 	// Attestor verifies that a machine is the server that it claims to be; nil trusts
-	// the join token alone.
+	// the join token alone: anyone who has read user_data may be any server of the instance
+	// that is expected and has not enrolled yet.
 	Attestor Attestor
 	// Discover observes the instance's stack for a server that no topology names yet,
 	// and adds it to the topology in force if it is there. It is called outside of any
