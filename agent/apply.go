@@ -135,8 +135,8 @@ func (o applyOptions) checkPermits(doc *api.NodeConfig) error {
 // the state directory where this is the first that needs it.
 func (o applyOptions) begin() (*state.Lock, error) {
 	lock, err := state.TakeLock(o.lock, "nodehitch-agent apply")
-	var held *state.Locked
-	if errors.As(err, &held) {
+	var locked *state.Locked
+	if errors.As(err, &locked) {
 		return nil, fmt.Errorf("%w; stop the service (`systemctl stop nodehitch-agent`), or let it do the work", err)
 	}
 	if err != nil {

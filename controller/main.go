@@ -1,4 +1,4 @@
-// Nodehitch-controller holds the desired state of VNF instances and gives each
+// Nodehitch-controller keeps the desired state of VNF instances and gives each
 // node its part of it, when the node asks. See `nodehitch-controller --help`.
 package main
 

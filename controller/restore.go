@@ -18,7 +18,7 @@ import (
 )
 
 // restoreCommand works while no controller runs, and so not through the API: a running one
-// holds the store, and would answer agents during the restore.
+// has the store open, and would answer agents during the restore.
 func restoreCommand() *cobra.Command {
 	var file string
 	var replace, etcdWasRestored bool

@@ -115,7 +115,7 @@ func TestReplicasAreShown(t *testing.T) {
 	}
 }
 
-// A controller that serves while it is the leader only is a replica too, and holds nothing before.
+// A controller that serves while it is the leader only is a replica too, and has no state before.
 func TestAStandbyIsShown(t *testing.T) {
 	t.Parallel()
 	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}

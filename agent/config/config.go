@@ -69,7 +69,7 @@ type Log struct {
 var joinTokenGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.[A-Za-z0-9_-]{16,256}$`)
 
 // Load reads the file. It must belong to root, because its owner decides which controller
-// is trusted, and be readable by no other user, because it holds the join token. Everything that is wrong
+// is trusted, and be readable by no other user, because it contains the join token. Everything that is wrong
 // is said at once, as a fault.List within the error, and no value is repeated.
 func Load(path string) (*Config, error) {
 	content, err := read(path)

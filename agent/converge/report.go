@@ -17,7 +17,7 @@ type Report struct {
 	Results []Result
 	// BoundPersistentVolumes is what the plans say of them.
 	BoundPersistentVolumes []api.BoundPersistentVolume
-	// Cluster is what the plans say of the cluster, nil for nothing. It may hold a secret.
+	// Cluster is what the plans say of the cluster, nil for nothing. It may contain a secret.
 	Cluster *api.ClusterFacts
 	// FailedCondition is the first condition that only an operator can fix, "" for none.
 	FailedCondition string

@@ -37,7 +37,7 @@ type Plan struct {
 	// BoundPersistentVolumes goes into the status, whatever comes of the plan.
 	BoundPersistentVolumes []api.BoundPersistentVolume
 	// Cluster goes into the status that the controller gets, whatever comes of the plan. It
-	// may hold a secret.
+	// may contain a secret.
 	Cluster api.ClusterFacts
 }
 

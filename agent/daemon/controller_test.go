@@ -239,7 +239,7 @@ func (c *controller) give(generation, epoch int64, extra string) {
 	c.wake()
 }
 
-// wake ends parked polls; c.mu is held.
+// wake ends parked polls; the caller has locked c.mu.
 func (c *controller) wake() {
 	close(c.changed)
 	c.changed = make(chan struct{})

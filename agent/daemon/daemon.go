@@ -42,7 +42,7 @@ type Options struct {
 	Facts  api.Facts
 	// StatusFile is the path of the status file, see package status.
 	StatusFile string
-	// LockFile is held while the daemon runs.
+	// LockFile is locked while the daemon runs.
 	LockFile string
 	// Notify tells the service manager, in the words of sd_notify(3).
 	Notify func(state string)

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// LockFile is held by the process that converges this machine. It is not in the state
+// LockFile is locked by the process that converges this machine. It is not in the state
 // directory, because locking writes it, and a converged agent writes no state.
 const LockFile = "/run/nodehitch/agent.lock"
 
@@ -20,7 +20,7 @@ func (l *Locked) Error() string {
 	return fmt.Sprintf("%s is held by %s; only one process may change the machine at a time", l.Path, l.Holder)
 }
 
-// Lock is held until it is released or the process ends.
+// Lock is kept until it is released or the process ends.
 type Lock struct{ f *os.File }
 
 // TakeLock makes this process the one that changes the machine; who describes it
@@ -35,7 +35,7 @@ func TakeLock(path, who string) (*Lock, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		// With a full filesystem the description is missing; the lock is held nevertheless.
+		// With a full filesystem the description is missing; the lock is taken nevertheless.
 		_ = describe(f, who)
 		return &Lock{f}, nil
 	}

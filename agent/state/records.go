@@ -15,7 +15,7 @@ const (
 	// MachineFile has the record of the machine that enrolled.
 	MachineFile = "machine.json"
 	appliedFile = "last-known-good.json"
-	// JournalDirectory holds the records of formats, one file a volume.
+	// JournalDirectory contains the records of formats, one file a volume.
 	JournalDirectory = "journal"
 )
 
@@ -46,7 +46,7 @@ func (d *Directory) SaveMachine(m Machine) error { return d.WriteJSON(MachineFil
 
 // Applied is the last document whose every condition became True: the last known
 // good, nil if there is none yet. It is a file that `nodehitch-agent apply`
-// takes, and holds what the document holds, secrets included, and no permit. It is
+// takes, and has all of the document, secrets included, but no permit. It is
 // read as strictly as one that comes from the controller: *Damaged if it is cut
 // off, or where an agent wrote it that knew more than this one.
 func (d *Directory) Applied() (*api.NodeConfig, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// Board holds the status while the daemon runs. The loops change it, and subscribers are
+// Board has the status while the daemon runs. The loops change it, and subscribers are
 // notified of changes. It is safe for concurrent use.
 type Board struct {
 	now func() time.Time
@@ -21,7 +21,7 @@ type Board struct {
 	status      Status
 	invalid     bool              // the newest document cannot be used
 	reportable  bool              // there is something that the controller should know
-	cluster     *api.ClusterFacts // for the controller alone: the status holds no secret
+	cluster     *api.ClusterFacts // for the controller alone: the status contains no secret
 	subscribers []chan struct{}
 }
 
@@ -69,7 +69,7 @@ func (b *Board) Snapshot() Status {
 	return s
 }
 
-// Report is what the controller should know, with secrets that the status does not hold;
+// Report is what the controller should know, with secrets that the status does not contain;
 // false before there is anything.
 func (b *Board) Report() (api.NodeStatus, bool) {
 	s := b.Snapshot()

@@ -14,7 +14,7 @@ import (
 // the daemon, not the machine.
 const DefaultFile = "/run/nodehitch/agent-status.json"
 
-// Status is the content of the status file. It holds no secret.
+// Status is the content of the status file. It contains no secret.
 type Status struct {
 	AgentVersion string    `json:"agentVersion"`
 	PID          int       `json:"pid"`

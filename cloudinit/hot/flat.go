@@ -70,7 +70,7 @@ var textsOfV1 = strings.NewReplacer(
 	", user_data]}}}}", ", config]}}}}",
 )
 
-// Unkept says what a text holds that it cannot hold as a parameter of a base HOT for Tacker's v1
+// Unkept says what a text contains that is not possible in a parameter of a base HOT for Tacker's v1
 // API, "" if there is nothing: Python writes it with a backslash, or in another kind of quotes.
 func Unkept(text string) string {
 	var found []string

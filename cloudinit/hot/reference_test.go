@@ -99,7 +99,7 @@ func (c *checker) properties(name, kind string, given map[string]any) {
 
 // function checks each function of Heat below where.
 func (c *checker) function(where string) func(string, any, []string) {
-	return func(function string, argument any, holds []string) {
+	return func(function string, argument any, conditions []string) {
 		target := argument
 		path, _ := argument.([]any)
 		if len(path) > 0 {
@@ -113,7 +113,7 @@ func (c *checker) function(where string) func(string, any, []string) {
 				c.fault("%s: there is no parameter %s", where, name)
 			}
 		case "get_resource", "get_attr":
-			c.reference(where, name, path, holds)
+			c.reference(where, name, path, conditions)
 		case "if":
 			if _, ok := c.Conditions[name]; !ok || len(path) != 3 {
 				c.fault("%s: if with condition %q and %d branches", where, name, len(path)-1)
@@ -124,13 +124,13 @@ func (c *checker) function(where string) func(string, any, []string) {
 	}
 }
 
-func (c *checker) reference(where, name string, path []any, holds []string) {
+func (c *checker) reference(where, name string, path []any, conditions []string) {
 	r := c.Resources[name]
 	if r == nil {
 		c.fault("%s: there is no resource %s", where, name)
 		return
 	}
-	if r.Condition != "" && !slices.Contains(holds, r.Condition) {
+	if r.Condition != "" && !slices.Contains(conditions, r.Condition) {
 		c.fault("%s: %s is not there unless %s", where, name, r.Condition)
 	}
 	if nested, ok := c.all[r.Type]; ok && len(path) > 1 && nested.Outputs[fmt.Sprint(path[1])] == nil {

@@ -35,26 +35,26 @@ func parse(t *testing.T, text string) *hotTemplate {
 	return &h
 }
 
-// walk visits a value and all in it, with the conditions that hold there.
-func walk(value any, holds []string, visit func(function string, argument any, holds []string)) {
+// walk visits a value and all in it, with the conditions that apply there.
+func walk(value any, conditions []string, visit func(function string, argument any, conditions []string)) {
 	switch v := value.(type) {
 	case []any:
 		for _, each := range v {
-			walk(each, holds, visit)
+			walk(each, conditions, visit)
 		}
 	case map[string]any:
 		for _, key := range keys(v) {
 			if len(v) == 1 {
-				visit(key, v[key], holds)
+				visit(key, v[key], conditions)
 			}
 			branches, ok := v[key].([]any)
 			if key != "if" || !ok || len(branches) != 3 {
-				walk(v[key], holds, visit)
+				walk(v[key], conditions, visit)
 				continue
 			}
 			condition, _ := branches[0].(string)
-			walk(branches[1], append(holds[:len(holds):len(holds)], condition), visit)
-			walk(branches[2], append(holds[:len(holds):len(holds)], "not "+condition), visit)
+			walk(branches[1], append(conditions[:len(conditions):len(conditions)], condition), visit)
+			walk(branches[2], append(conditions[:len(conditions):len(conditions)], "not "+condition), visit)
 		}
 	}
 }

@@ -80,9 +80,9 @@ func (n node) refuses(build api.WantedAgent) bool {
 // well: nothing is wrong with the node as far as it says.
 func (n node) well() bool { return n.present && n.ready && !n.switching() }
 
-// holds reports whether the node takes one of the places of those that are in flight: it is,
+// occupiesPlace reports whether the node takes one of the places of those that are in flight: it is,
 // or it may be although that is not on record, or it is not well since.
-func (n node) holds(version string) bool {
+func (n node) occupiesPlace(version string) bool {
 	return n.inFlight() || n.switching() || n.unheard || n.unwell(version)
 }
 

@@ -35,7 +35,7 @@ type fleet struct {
 	saved []byte
 }
 
-// These hold for every order of events: no more nodes are between two agents than may be at
+// These are true for every order of events: no more nodes are between two agents than may be at
 // a time, as the machines themselves count; no node is told that must not be; no node is told
 // anything after a roll-back or a pause; every node that can be upgraded is, once nothing
 // hinders it.

@@ -35,7 +35,7 @@ func (w *wave) next() (changed []node, rollout store.AgentRollout) {
 	if n := w.refusing(); n != nil && rollout.Stopped == nil {
 		rollout.Stopped = &store.RolloutHalt{At: w.now, By: n.ID, Message: n.upgrade().Message}
 	}
-	held, last := w.held()
+	occupied, last := w.occupied()
 	w.paused = last.Add(w.pause)
 	if !rollout.Halted() && rollout.CompletedAt.IsZero() && w.complete() {
 		rollout.CompletedAt = w.now
@@ -43,7 +43,7 @@ func (w *wave) next() (changed []node, rollout store.AgentRollout) {
 	if rollout.Halted() || w.now.Before(w.paused) {
 		return changed, rollout
 	}
-	for _, n := range w.told(w.most - held) {
+	for _, n := range w.told(w.most - occupied) {
 		n.AgentOffer = &store.AgentOffer{WantedAgent: w.build(*n), Wave: w.rollout.Wave + 1, At: w.now}
 		rollout.Wave, rollout.CompletedAt = n.AgentOffer.Wave, time.Time{}
 		changed = append(changed, *n)
@@ -78,10 +78,10 @@ func (w *wave) settle() (changed []node) {
 	return changed
 }
 
-// held is how many places are taken, and when the upgrade of a node began or was over last.
-func (w *wave) held() (places int, last time.Time) {
+// occupied is how many places are taken, and when the upgrade of a node began or was over last.
+func (w *wave) occupied() (places int, last time.Time) {
 	for _, n := range w.nodes {
-		if n.holds(w.rollout.Version) {
+		if n.occupiesPlace(w.rollout.Version) {
 			places++
 		}
 		if o := n.offer(); o != nil && !o.At.Before(w.rollout.StartedAt) {

@@ -143,7 +143,7 @@ func unexpected(tx *store.Tx, last store.Node) (store.Node, error) {
 	return node, tx.Instances().Put(instance.ID, instance)
 }
 
-// stricter is what holds of two records of one server, if it is unknown which is
+// stricter is what applies to two records of one server, if it is unknown which is
 // the later one: a revocation, by hand above all; else the certificate issued last.
 func stricter(a, b *store.Identity) *store.Identity {
 	switch {

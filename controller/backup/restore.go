@@ -74,7 +74,7 @@ func (r *Restore) Run(ctx context.Context) (out Restored, err error) {
 	if r.Shared != nil {
 		return r.runShared(ctx)
 	}
-	release, there, err := r.hold()
+	release, there, err := r.lockStore()
 	if err != nil {
 		return out, err
 	}
@@ -137,8 +137,8 @@ func (r *Restore) prepare(ctx context.Context, stage string, begin *epochChange,
 	return nil
 }
 
-// hold keeps controllers away from the store that is there, if there is one.
-func (r *Restore) hold() (release func() error, there bool, err error) {
+// lockStore keeps controllers away from the store that is there, if there is one.
+func (r *Restore) lockStore() (release func() error, there bool, err error) {
 	path := filepath.Join(r.DataDirectory, StoreFile)
 	release, err = store.Hold(path)
 	switch {

@@ -182,7 +182,7 @@ func (c *Copy) writeBlob(w *archive.Writer, b files.Blob) error {
 	return w.Blob(b.SHA256, b.SizeBytes, f)
 }
 
-// Close lets go of what the copy holds.
+// Close releases what the copy uses.
 func (c *Copy) Close() error {
 	c.release()
 	if c.records == nil {

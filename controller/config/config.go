@@ -35,7 +35,7 @@ const (
 	NonceOff = "off"
 )
 
-// CredentialName is the systemd credential that holds the seal key where
+// CredentialName is the systemd credential that contains the seal key where
 // SealKeyFile is not set (LoadCredential= or LoadCredentialEncrypted= of the unit).
 const CredentialName = "nodehitch-seal-key"
 
@@ -56,7 +56,7 @@ type Config struct {
 	// 8, so that the controller can move without a shell on any node. They are
 	// preferred, in their order, to those that user_data gave. Default: none.
 	ControllerURLs []string `json:"controllerUrls"`
-	// DataDirectory holds the store, the CA, and package files. Default
+	// DataDirectory has the store, the CA, and package files. Default
 	// "/var/lib/nodehitch/controller".
 	DataDirectory string `json:"dataDirectory"`
 	// Socket is the path of the unix socket on which root of this machine is an
@@ -66,14 +66,14 @@ type Config struct {
 	// MetricsListen is the TCP address of GET /metrics (plain HTTP); "" has none.
 	// Default "127.0.0.1:9090". A socket `metrics` from systemd replaces it.
 	MetricsListen string `json:"metricsListen"`
-	// SealKeyFile holds the key that seals secrets in the store. Keep a copy apart from
+	// SealKeyFile contains the key that seals secrets in the store. Keep a copy apart from
 	// the backup. Default: the systemd credential nodehitch-seal-key if the unit has one,
 	// else seal.key in DataDirectory, which is made at the first start.
 	SealKeyFile string `json:"sealKeyFile"`
 	// KeyCredential is the path of that systemd credential where it is used, and
 	// SealKeyFile then is ""; Load finds it, no setting names it.
 	KeyCredential string `json:"-"`
-	// AgentDirectory holds the agents that GET /v1/agent/{arch} serves, as
+	// AgentDirectory has the agents that GET /v1/agent/{arch} serves, as
 	// nodehitch-agent-<GOARCH>. Default "/usr/lib/nodehitch/agents".
 	AgentDirectory string `json:"agentDirectory"`
 	// AgentUpgrade is how the agents of enrolled nodes are upgraded.

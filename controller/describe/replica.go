@@ -19,7 +19,7 @@ func OfReplica(r api.Replica) Tone {
 	return Plain
 }
 
-// Lag is how far a replica is behind the leader, None if that is not known or it holds nothing.
+// Lag is how far a replica is behind the leader, None if that is not known or it has no state.
 func Lag(r api.Replica) string {
 	if r.LagSeconds == nil {
 		return None

@@ -29,7 +29,7 @@ type session struct {
 
 // cmdSession is `session WHY LINE`, which runs a shell's line and records what it prints;
 // `session -interrupt TEXT WHY LINE`, which presses Ctrl-C once it has printed the text; and
-// `session compare FILE`, which holds the record against a file of testdata.
+// `session compare FILE`, which compares the record with a file of testdata.
 func cmdSession(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
 	if args[0] == "compare" {

@@ -17,7 +17,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// agent is what the record of the node holds of its agent.
+// agent is what the record of the node contains of its agent.
 func (w *world) agent() (agent *wire.Agent) {
 	w.t.Helper()
 	w.must(w.Store.View(func(t *store.Tx) error {

@@ -47,7 +47,7 @@ type parameter struct {
 }
 
 // giveSecrets are the reading operations whose answer is worth as much as the
-// power to write: the join token, the access to a cluster, files that may hold keys, and all of
+// power to write: the join token, the access to a cluster, files that may contain keys, and all of
 // it.
 var giveSecrets = []string{"getJoinToken", "getClusterAccess", "getFile", "getBackup"}
 

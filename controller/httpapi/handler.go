@@ -146,7 +146,7 @@ func (r withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc)
 	return r.Echo.GET(path, h, m...)
 }
 
-// check is one thing that has to hold, or be done, before an operation runs.
+// check is one thing that has to be true, or be done, before an operation runs.
 type check func(echo.Context) error
 
 // behind runs the checks one after another. They have returned when the operation

@@ -95,7 +95,7 @@ func TestAnUploadMayBeSlowAndNotStandStill(t *testing.T) {
 
 func TestADownloadThatTheClientDoesNotReadIsCutOff(t *testing.T) {
 	w := newWorld(t, hasty)
-	const size = 256 << 20 // more than the kernel holds for a connection
+	const size = 256 << 20 // more than the kernel buffers for a connection
 	file := filepath.Join(w.dir, "nodehitch-agent-amd64")
 	w.must(os.WriteFile(file, nil, 0o600))
 	w.must(os.Truncate(file, size))

@@ -11,7 +11,7 @@ import (
 // of: Interrupted, an operator decides. A permit that was only granted goes back to
 // None and may be given anew, because an agent acts on a permit only after its
 // start has been acknowledged, and from now on it never will be: the permit is no
-// longer on record, and its node is no longer let in. That holds for permits of
+// longer on record, and its node is no longer let in. That applies to permits of
 // this epoch; of an earlier one it is unknown whether its start was acknowledged
 // after the backup. A permission to overwrite was given for the situation that an
 // operator saw, and ends with the node.

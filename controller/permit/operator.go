@@ -14,7 +14,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
-// Adopt takes over the filesystem that the volume already holds: its UUID is what
+// Adopt takes over the filesystem that is already on the volume: its UUID is what
 // agents mount from now on, and the volume is not formatted. It is refused while a
 // live node is formatting, and for the UUID of another volume.
 func (s *Service) Adopt(ctx context.Context, volumeID, filesystemUUID string) (api.Volume, error) {
@@ -44,7 +44,7 @@ func (s *Service) Adopt(ctx context.Context, volumeID, filesystemUUID string) (a
 }
 
 // Reformat permits the volume's present node one more format, whatever the disk
-// holds. confirm is the volume id once more. The permission ends when it is used,
+// contains. confirm is the volume id once more. The permission ends when it is used,
 // when the node goes, and when the store is restored.
 func (s *Service) Reformat(ctx context.Context, volumeID, confirm string) (api.Volume, error) {
 	if !strings.EqualFold(volumeID, confirm) {
@@ -72,7 +72,7 @@ func (s *Service) Reformat(ctx context.Context, volumeID, confirm string) (api.V
 
 // inUse refuses to reformat a volume that its node has mounted with the assigned
 // filesystem. The agent keeps that in any case; a permission that is not used
-// would lie ready for whatever the disk holds one day.
+// would lie ready for whatever the disk contains one day.
 func inUse(tx *store.Tx, v *store.Volume) error {
 	node, _, err := tx.Nodes().Get(v.NodeID)
 	if err != nil || !node.Identity.Live() || v.FilesystemUUID != api.FilesystemUUID(v.ID) {

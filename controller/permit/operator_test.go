@@ -124,7 +124,7 @@ func TestReformatPermitsOneOverwrite(t *testing.T) {
 	}
 }
 
-// The operator saw one situation; in another the confirmation does not hold.
+// The operator saw one situation; in another the confirmation is not valid.
 func TestAReformatThatNoLongerHolds(t *testing.T) {
 	granted := func(w *world) { w.acknowledged(alpha, notBlank()) }
 	for name, c := range map[string]struct {

@@ -131,7 +131,7 @@ func wanted() api.FormatReport {
 	}
 }
 
-// notBlank is the first message about a disk that holds something.
+// notBlank is the first message about a disk that contains something.
 func notBlank() api.FormatReport {
 	r := wanted()
 	r.BlankCheck = nil

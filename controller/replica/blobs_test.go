@@ -161,7 +161,7 @@ func TestContentIsFetchedOnDemand(t *testing.T) {
 	if _, err := c.blobs.Open(digest("nobody has it")); errors.Is(err, files.ErrNoBlob) || !errors.As(err, &problem) || problem.Type != wire.ProblemUnavailable {
 		t.Errorf("error %v", err)
 	}
-	// A pin holds what is fetched for it.
+	// A pin keeps what is fetched for it.
 	must(t, upload(t, service, "pinned")) // a and c have it
 	f.dead[f.sites[1]] = true
 	must(t, os.Remove(filepath.Join(c.dir, "blobs", digest("pinned")[:2], digest("pinned"))))

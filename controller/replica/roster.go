@@ -25,7 +25,7 @@ const (
 
 // Status is what a replica says of itself.
 type Status struct {
-	// LagSeconds is how long ago etcd confirmed that the replica holds all that was committed; nil
+	// LagSeconds is how long ago etcd confirmed that the replica has all that was committed; nil
 	// if it never did.
 	LagSeconds *float64 `json:"lagSeconds,omitempty"`
 	// Problem is why the replica does not follow the leader, "" if it does.

@@ -164,7 +164,7 @@ type world struct {
 	// held is how many polls the follower holds, asked how many requests for a configuration have come
 	// to the leader, and asking how many of them it has not answered.
 	held, asked, asking atomic.Int64
-	// settle is held while a commit is on its way, and settling is who waits for its end.
+	// settle is locked while a commit is on its way, and settling is who waits for its end.
 	settle   sync.Mutex
 	settling atomic.Int64
 	// unseen has the follower see no changes.

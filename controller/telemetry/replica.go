@@ -14,7 +14,7 @@ type Replica struct {
 	Term int64
 	// Live is how many replicas are alive; nil if etcd has not answered for as long as a lease.
 	Live *int
-	// Lag is how long ago etcd confirmed that this follower holds all that was committed; nil if it
+	// Lag is how long ago etcd confirmed that this follower has all that was committed; nil if it
 	// is none, or etcd never did.
 	Lag *time.Duration
 }

@@ -1,4 +1,4 @@
-// Package api holds what controller, agent and CLI say to each other: the
+// Package api has what controller, agent and CLI say to each other: the
 // OpenAPI document, the types generated from it, and the few facts about them
 // that a schema cannot express (conditions and their reasons, filesystem UUIDs,
 // the digest of a configuration).

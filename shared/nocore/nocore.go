@@ -1,4 +1,4 @@
-// Package nocore keeps the memory of a process that holds secrets off the disk.
+// Package nocore keeps the memory of a process that has secrets off the disk.
 package nocore
 
 import (
@@ -8,7 +8,7 @@ import (
 )
 
 // Disable makes sure that this process leaves no core dump, whatever it dies of: its memory
-// holds keys, tokens and passwords. The limit alone is not enough, because it does not apply
+// contains keys, tokens and passwords. The limit alone is not enough, because it does not apply
 // to a core_pattern that is a pipe. So the process is not dumpable either, which also keeps
 // other processes of its user from tracing it. Programs that it starts inherit the limit
 // only.

@@ -18,7 +18,7 @@ const maxSmallFile = 1 << 20
 // may be nil, are these parameters. now decides which certificates have expired.
 // The error is content's own, never a user's mistake: check again when it reads.
 //
-// Images are streamed and never held in memory. What needs several files at
+// Images are streamed and never kept in memory. What needs several files at
 // once is CheckManifests'.
 func CheckFile(use FileUse, content io.Reader, p *Params, now time.Time) (Report, error) {
 	c := &fileCheck{use: use, params: p, now: now}

@@ -36,7 +36,7 @@ func check(t *testing.T, use params.Use, content string, p *params.Params) (faul
 	return report.Faults.Error(), report.Warnings.Error()
 }
 
-// expect wants a text that holds word, or none if word is empty.
+// expect wants a text that contains word, or none if word is empty.
 func expect(t *testing.T, what, got, word string) {
 	t.Helper()
 	if (got == "") != (word == "") || !strings.Contains(got, word) {

@@ -66,7 +66,7 @@ func (o *object) masterNode() MasterNode {
 }
 
 // explainPodCIDR warns if a body in the form of Tacker's v2 samples leaves out pod_cidr: their
-// scripts take 10.0.0.0/8, which holds cluster_cidr's default and often the nodes' network, so
+// scripts take 10.0.0.0/8, which contains cluster_cidr's default and often the nodes' network, so
 // the default is the user guide's for them too.
 func (o *object) explainPodCIDR(m MasterNode) {
 	if o != nil && m.VduID != "" && !o.has(keyPodCIDR) {

@@ -2,7 +2,7 @@ package params
 
 import "github.com/nodehitch/nodehitch/shared/fault"
 
-// Use is what a package file is used for, which decides what it must hold.
+// Use is what a package file is used for, which decides what it must contain.
 type Use string
 
 // The uses of package files.

@@ -49,13 +49,13 @@ func FuzzParse(f *testing.F) {
 		}
 		params.Files(report.Partial, "/x")
 		if request != nil {
-			holds(t, request.Params)
+			checkParams(t, request.Params)
 		}
 	})
 }
 
-// holds asserts what the rest of the project relies on.
-func holds(t *testing.T, p *params.Params) {
+// checkParams asserts what the rest of the project relies on.
+func checkParams(t *testing.T, p *params.Params) {
 	t.Helper()
 	if (p.Cluster == nil) == (p.Registry == nil) {
 		t.Fatalf("not exactly one VNF: %+v", p)
@@ -121,7 +121,7 @@ func holdsStorage(t *testing.T, s *params.StorageServer) {
 }
 
 // FuzzCheckFile gives any content to every use: nothing panics, and no finding
-// stands elsewhere or holds control characters.
+// stands elsewhere or contains control characters.
 func FuzzCheckFile(f *testing.F) {
 	f.Add(pv1)
 	f.Add(pv1 + "---\n" + pv1)

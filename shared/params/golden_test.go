@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files of testdata anew")
 
 // TestTheSpecificationsBodiesAreAccepted reads the three samples as the
-// specifications print them, unaltered. Their goldens hold the warnings.
+// specifications print them, unaltered. Their goldens have the warnings.
 func TestTheSpecificationsBodiesAreAccepted(t *testing.T) {
 	for _, file := range bodies(t, "testdata/*.json", 3) {
 		t.Run(filepath.Base(file), func(t *testing.T) {

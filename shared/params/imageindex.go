@@ -16,7 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
-// indexes are the two files that say which images an archive holds, and what they refer to.
+// indexes are the two files that say which images an archive contains, and what they refer to.
 type indexes struct {
 	docker    []dockerEntry
 	oci       ociIndex

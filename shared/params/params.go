@@ -138,7 +138,7 @@ type Proxy struct {
 	// HTTP and HTTPS are the proxies for either scheme, empty for none. They are
 	// opaque text without white space or control characters: the specifications'
 	// own value http://user1:password1@host1:port1 is no URL. Secrets, because
-	// they may hold a password. 0..1 each. GUIDE: http_proxy, https_proxy.
+	// they may contain a password. 0..1 each. GUIDE: http_proxy, https_proxy.
 	HTTP, HTTPS Secret
 	// NoProxy lists, separated by commas, what is reached directly; opaque like
 	// the proxies. 0..1. GUIDE: no_proxy.
@@ -155,7 +155,7 @@ type Registry struct {
 	SSHCPName string
 	// VduID is as in Node. 0..1, beyond the specification: vdu_id.
 	VduID string
-	// Username is the login whose home directory holds the registry's data where it
+	// Username is the login whose home directory has the registry's data where it
 	// has no Volume. Default ubuntu. REG: ssh_username.
 	Username string
 	// Password is accepted and kept; no agent needs it. REG: ssh_password.

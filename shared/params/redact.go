@@ -19,7 +19,7 @@ import (
 //     vimConnectionInfo[].accessInfo.password, a join token;
 //   - what stands before the last @ of a proxy, or of any text with a scheme;
 //   - in a query string, the value of a parameter whose name says so;
-//   - a text that holds a PEM private key.
+//   - a text that contains a PEM private key.
 //
 // Null, true, false and the empty text are no secrets. What is not JSON, or
 // nests too deeply to be looked through, is replaced as a whole.
@@ -88,7 +88,7 @@ func appendSecrets(secrets []string, n *jsontree.Node, public string) []string {
 	return secrets
 }
 
-// find calls found, in the order of the document, for each value that holds a
+// find calls found, in the order of the document, for each value that contains a
 // secret, with the text to show instead. name is the member that n is the value of.
 func find(n *jsontree.Node, name string, found func(n *jsontree.Node, public string)) {
 	if public, secret := publicOf(n, name); secret {
@@ -103,8 +103,8 @@ func find(n *jsontree.Node, name string, found func(n *jsontree.Node, public str
 	}
 }
 
-// publicOf is the text to show instead of a value that holds a secret. What a list or an
-// object holds are values of their own.
+// publicOf is the text to show instead of a value that contains a secret. What a list or an
+// object contains are values of their own.
 func publicOf(n *jsontree.Node, name string) (public string, secret bool) {
 	switch {
 	case n.Kind == jsontree.Null || n.Kind == jsontree.Bool:
@@ -132,7 +132,7 @@ var (
 	publicEndings = []string{"publickey", "publickeys", "topologykey", "labelkey", "sortkey"}
 )
 
-// secretName reports whether a member of this name holds a secret. It rather takes
+// secretName reports whether a member of this name contains a secret. It rather takes
 // one name too many.
 func secretName(name string) bool {
 	name = nearest.Plain(name)
@@ -151,7 +151,7 @@ func hasEnding(name string, endings []string) bool {
 // queryParameter is a parameter of a query string, with what is before it.
 var queryParameter = regexp.MustCompile(`([?&;])([^?&;=#\s]+)=([^&;#\s]+)`)
 
-// secretParameter reports whether a parameter of this name, which may be escaped, holds a
+// secretParameter reports whether a parameter of this name, which may be escaped, contains a
 // secret: a signature opens what it signs, too.
 func secretParameter(name string) bool {
 	if unescaped, err := url.QueryUnescape(name); err == nil {
@@ -179,7 +179,7 @@ var (
 	proxyUserinfo  = regexp.MustCompile(`(?s)^([A-Za-z][A-Za-z0-9+.-]*://)?.*@`)
 )
 
-// publicText is the text without the secrets in it. A password may hold a slash
+// publicText is the text without the secrets in it. A password may contain a slash
 // or an @ where the writer did not escape it, so everything up to the last @ goes.
 func publicText(s string, proxy bool) string {
 	if strings.Contains(s, "PRIVATE KEY-----") {

@@ -27,9 +27,9 @@ type Request struct {
 	// LocalizationLanguage is a language tag, empty if absent. 0..1. localizationLanguage.
 	LocalizationLanguage string
 	// VIMConnectionInfo is a list (API version 1) or an object (version 2); nil
-	// where absent. It can hold secrets. vimConnectionInfo.
+	// where absent. It can contain secrets. vimConnectionInfo.
 	VIMConnectionInfo json.RawMessage
-	// AdditionalParams is the text that Params were read from. It can hold secrets.
+	// AdditionalParams is the text that Params were read from. It can contain secrets.
 	AdditionalParams json.RawMessage
 	// Params are the parameters of the VNF. Optional in SOL 003, 1 for these VNFs.
 	// additionalParams.

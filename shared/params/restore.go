@@ -28,7 +28,7 @@ type restorer struct {
 	done             int // how much of raw is in out
 }
 
-// below restores what now, a list or an object, holds.
+// below restores what now, a list or an object, contains.
 func (r *restorer) below(now, before *jsontree.Node) {
 	for _, item := range now.Items {
 		if same := withServerOf(item, before); same != nil {

@@ -98,7 +98,7 @@ func TestRestoreKeepsSecretsOnlyWhereTheyWere(t *testing.T) {
 	}
 }
 
-// TestRestoreUndoesRedact holds for the specifications' bodies as a whole, and for each
+// TestRestoreUndoesRedact checks the specifications' bodies as a whole, and for each
 // change of one of their values: a secret beside it is not restored.
 func TestRestoreUndoesRedact(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")

@@ -63,7 +63,7 @@ func each(n *jsontree.Node, at fault.At, visit func(fault.At, *jsontree.Node)) {
 	}
 }
 
-// concerns reports whether a fault stands at a place, in the object that holds it (a
+// concerns reports whether a fault stands at a place, in the object that contains it (a
 // check of several attributes), beside it (what needs it), or below it (an object that
 // lacks everything).
 func concerns(f fault.Fault, at fault.At) bool {

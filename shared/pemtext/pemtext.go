@@ -20,7 +20,7 @@ var (
 
 // Blocks are all blocks of the text, in its order. Other text is allowed before and between
 // them, as certificate tools write it. The error names the first block that is damaged, and
-// holds nothing of its content.
+// contains nothing of its content.
 func Blocks(text []byte) ([]*pem.Block, error) {
 	blocks, _, err := read(text)
 	return blocks, err

@@ -139,7 +139,7 @@ func staleLists(err error) bool {
 	}, func(s string) bool { return strings.Contains(text, s) })
 }
 
-// lockHolder returns the process that holds dpkg's lock, 0 for none. It does not take the
+// lockHolder returns the process that has dpkg's lock, 0 for none. It does not take the
 // lock.
 func lockHolder(path string) int {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

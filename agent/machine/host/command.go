@@ -15,7 +15,7 @@ import (
 
 // Command is one program to run.
 type Command struct {
-	// Argv is logged and is part of errors, so it holds no secret.
+	// Argv is logged and is part of errors, so it contains no secret.
 	Argv []string
 	// Env is added to a small fixed environment; it is never logged.
 	Env []string

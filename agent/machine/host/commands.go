@@ -54,21 +54,21 @@ func byIDNames(volumeID string) []string {
 }
 
 // The device of a command is its file descriptor 3: the kernel opens the device that the
-// agent holds open, even if a name in /dev now leads to another.
-const heldDevice = "/proc/self/fd/3"
+// agent has open, even if a name in /dev now leads to another.
+const openDevice = "/proc/self/fd/3"
 
 func identifyCommand() Command {
-	return Command{Argv: []string{"blkid", "-p", "-o", "export", heldDevice}, Reads: true, Limit: time.Minute}
+	return Command{Argv: []string{"blkid", "-p", "-o", "export", openDevice}, Reads: true, Limit: time.Minute}
 }
 
 func signaturesCommand() Command {
-	return Command{Argv: []string{"wipefs", "--no-act", "--parsable", heldDevice}, Reads: true, Limit: time.Minute}
+	return Command{Argv: []string{"wipefs", "--no-act", "--parsable", openDevice}, Reads: true, Limit: time.Minute}
 }
 
 // eraseCommand erases a disk after an operator's permit. Without --force it refuses a
 // disk that is in use.
 func eraseCommand() Command {
-	return Command{Argv: []string{"wipefs", "--all", "--quiet", heldDevice}, Limit: time.Minute}
+	return Command{Argv: []string{"wipefs", "--all", "--quiet", openDevice}, Limit: time.Minute}
 }
 
 // mkfsCommand writes the same features on every distribution (-O none, then those of
@@ -82,20 +82,20 @@ func mkfsCommand(uuid string) Command {
 		Argv: []string{"mkfs.ext4", "-q", "-b", "4096", "-I", "256", "-m", "0", "-T", "default", "-U", uuid,
 			"-O", "none,has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize," +
 				"resize_inode,dir_index,sparse_super,large_file,filetype,ext_attr",
-			"-E", "lazy_itable_init=1,lazy_journal_init=0,nodiscard", heldDevice},
+			"-E", "lazy_itable_init=1,lazy_journal_init=0,nodiscard", openDevice},
 		Limit: time.Hour,
 	}
 }
 
 // checkCommand checks the whole filesystem (-f), even if its superblock says that it is clean.
 func checkCommand() Command {
-	return Command{Argv: []string{"e2fsck", "-n", "-f", heldDevice}, Reads: true, Limit: time.Hour}
+	return Command{Argv: []string{"e2fsck", "-n", "-f", openDevice}, Reads: true, Limit: time.Hour}
 }
 
 // growCommand grows a filesystem to the size of its device. If it is mounted the kernel
 // does that.
 func growCommand() Command {
-	return Command{Argv: []string{"resize2fs", heldDevice}, Limit: time.Hour}
+	return Command{Argv: []string{"resize2fs", openDevice}, Limit: time.Hour}
 }
 
 func announceCommand(node string) Command {

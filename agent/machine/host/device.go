@@ -12,10 +12,10 @@ import (
 
 // device is an open block device.
 //
-// It is read with O_DIRECT: the page cache of a block device may hold zeros from before
+// It is read with O_DIRECT: the page cache of a block device may contain zeros from before
 // another host wrote to the volume, and the blank check must read the medium. While it is
 // open, its number cannot be given to another disk. Commands get the open file itself
-// (heldDevice), so that they work on this disk or fail.
+// (openDevice), so that they work on this disk or fail.
 type device struct {
 	f     *os.File
 	disk  Disk

@@ -40,11 +40,11 @@ type Disks interface {
 	// ByVolumeID finds the disks whose serial is a Cinder volume id, by udev's links. Several
 	// links to one device are one disk.
 	ByVolumeID(id string) ([]Disk, error)
-	// All is every block device that can hold a filesystem, partitions too.
+	// All is every block device that can contain a filesystem, partitions too.
 	All() ([]Disk, error)
 	// Use returns how the disk is used.
 	Use(d Disk) (Use, error)
-	// Open opens the disk for reading and holds it. *InUseError if claim is set and another
+	// Open opens the disk for reading and keeps it open. *InUseError if claim is set and another
 	// program has claimed it; *SwappedError if it is no longer the disk d.
 	Open(d Disk, claim bool) (Device, error)
 	// Identify is what blkid finds (`blkid -p`), keyed as blkid does (TYPE, UUID,

@@ -133,7 +133,7 @@ func readNumber(path string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63)
 }
 
-// without are devices that never hold a filesystem of ours: memory, floppies (slow to read)
+// without are devices that never contain a filesystem of ours: memory, floppies (slow to read)
 // and optical drives.
 var without = []string{"ram", "zram", "fd", "sr"}
 

@@ -65,22 +65,22 @@ func (d *disks) MakeExt4(ctx context.Context, v Device, uuid string) error {
 	if _, err := d.onDevice(ctx, v, mkfsCommand(uuid)); err != nil {
 		return err
 	}
-	held, ok := v.(*device)
+	opened, ok := v.(*device)
 	if !ok {
-		return errNotHeld
+		return errNotOurs
 	}
-	if err := held.flush(); err != nil {
+	if err := opened.flush(); err != nil {
 		return err
 	}
 	return v.Same()
 }
 
 func (d *disks) CheckExt4(ctx context.Context, v Device) error {
-	held, ok := v.(*device)
+	opened, ok := v.(*device)
 	if !ok {
-		return errNotHeld
+		return errNotOurs
 	}
-	if err := held.flush(); err != nil {
+	if err := opened.flush(); err != nil {
 		return err
 	}
 	_, err := d.onDevice(ctx, v, checkCommand())
@@ -104,19 +104,19 @@ func (d *disks) GrowExt4(ctx context.Context, v Device, point string) error {
 	return v.Same()
 }
 
-var errNotHeld = errors.New("the device is not one of this host's")
+var errNotOurs = errors.New("the device is not one of this host's")
 
-// onDevice runs a command on the disk that is held open.
+// onDevice runs a command on the disk that is open.
 func (d *disks) onDevice(ctx context.Context, v Device, c Command) (Result, error) {
-	held, ok := v.(*device)
+	opened, ok := v.(*device)
 	if !ok {
-		return Result{Code: -1}, errNotHeld
+		return Result{Code: -1}, errNotOurs
 	}
-	d.run.Log.Debug("device of the next command", "argv", c.Argv, "path", held.disk.Path, "node", held.disk.Node)
-	c.Files = []*os.File{held.f}
+	d.run.Log.Debug("device of the next command", "argv", c.Argv, "path", opened.disk.Path, "node", opened.disk.Node)
+	c.Files = []*os.File{opened.f}
 	result, err := d.run.Run(ctx, c)
 	if err != nil {
-		err = fmt.Errorf("%s (%s): %w", held.disk.Path, held.disk.Node, err)
+		err = fmt.Errorf("%s (%s): %w", opened.disk.Path, opened.disk.Node, err)
 	}
 	return result, err
 }

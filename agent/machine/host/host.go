@@ -170,7 +170,7 @@ type EnginePrograms interface {
 	ValidateDocker(ctx context.Context, daemonJSON []byte) error
 }
 
-// Proxy is the proxy for downloads; it may hold credentials.
+// Proxy is the proxy for downloads; it may contain credentials.
 type Proxy struct{ HTTP, HTTPS, NoProxy string }
 
 // Software is something that each distribution has in packages of its own.

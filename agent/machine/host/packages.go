@@ -96,7 +96,7 @@ func (f *family) mark() string {
 	return strings.Join(marks, "\n")
 }
 
-// through gives one command the proxy in its environment. A proxy may hold a password, and
+// through gives one command the proxy in its environment. A proxy may contain a password, and
 // /proc shows the environment only to the process's owner and root.
 func through(p Proxy, c Command) Command {
 	for name, value := range map[string]string{"http_proxy": p.HTTP, "https_proxy": p.HTTPS, "no_proxy": p.NoProxy} {
@@ -109,7 +109,7 @@ func through(p Proxy, c Command) Command {
 	return c
 }
 
-// Secrets are the parts of a proxy that no log or message may repeat: it may hold a password.
+// Secrets are the parts of a proxy that no log or message may repeat: it may contain a password.
 func (p Proxy) Secrets() []string {
 	var all []string
 	for _, value := range []string{p.HTTP, p.HTTPS} {

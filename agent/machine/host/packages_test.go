@@ -34,13 +34,13 @@ func TestMain(m *testing.M) {
 func TestLockHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock-frontend")
 	if got := lockHolder(path); got != 0 {
-		t.Errorf("no lock at all is held by %d", got)
+		t.Errorf("no lock at all is taken by %d", got)
 	}
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := lockHolder(path); got != 0 {
-		t.Errorf("a free lock is held by %d", got)
+		t.Errorf("a free lock is taken by %d", got)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), lockVariable+"="+path)
@@ -53,7 +53,7 @@ func TestLockHolder(t *testing.T) {
 		t.Fatalf("the other process: %s", line)
 	}
 	if got := lockHolder(path); got != cmd.Process.Pid {
-		t.Errorf("held by %d, want %d", got, cmd.Process.Pid)
+		t.Errorf("taken by %d, want %d", got, cmd.Process.Pid)
 	}
 	stdin.Close()
 	if err := cmd.Wait(); err != nil {

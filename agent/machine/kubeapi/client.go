@@ -53,7 +53,7 @@ type Client struct {
 	// Path is that of the kubeconfig.
 	Path string
 
-	config          *clientcmdapi.Config // its content; it holds a key
+	config          *clientcmdapi.Config // its content; it contains a key
 	rights, renewal string
 	certificate     *x509.Certificate // the kubeconfig's; nil if it has none
 	authority       []byte            // the certificates by which the API server is trusted

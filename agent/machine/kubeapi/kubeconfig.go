@@ -14,7 +14,7 @@ import (
 )
 
 // load reads the kubeconfig and the files that it names. Errors do not repeat its
-// content, because it holds a key.
+// content, because it contains a key.
 func (a *Access) load() (*clientcmdapi.Config, error) {
 	content, err := a.Host.Files.Read(a.Kubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -2,7 +2,7 @@
 // on the master that speaks for the cluster: it cordons their Nodes, evicts the Pods,
 // removes the etcd members of masters, and deletes the Nodes.
 //
-// Nothing is lost that others can keep. A Pod is evicted, so PodDisruptionBudgets hold; one
+// Nothing is lost that others can keep. A Pod is evicted, so PodDisruptionBudgets are respected; one
 // that nothing would make again refuses the departure, unless the section allows it. No etcd
 // member is removed without which the others have no quorum. No Node is deleted, and no etcd
 // member removed, before a pass finds all Nodes that leave cordoned and drained: until then,

@@ -90,7 +90,7 @@ func TestTheFileHasTheSectionAndNoOtherUserReadsIt(t *testing.T) {
 	r := worker(t)
 	r.expect("False NotJoined")
 	if mode := r.m.Files[clustermember.File].Mode; mode != 0o600 {
-		t.Errorf("the mode is %04o, want 0600: it holds a token", mode)
+		t.Errorf("the mode is %04o, want 0600: it contains a token", mode)
 	}
 	f := r.file()
 	for name, want := range map[string]any{

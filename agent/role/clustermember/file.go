@@ -8,7 +8,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// File is what the program reads that joins the machine. It holds secrets.
+// File is what the program reads that joins the machine. It contains secrets.
 const (
 	File     = "/etc/nodehitch/cluster.json"
 	fileMode = 0o600

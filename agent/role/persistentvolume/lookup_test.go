@@ -143,7 +143,7 @@ func TestAVolumeCountsByEveryWayToItsServer(t *testing.T) {
 	}
 }
 
-// A volume of others that no claim has holds nothing up, whatever its server's name is.
+// A volume of others that no claim has delays nothing, whatever its server's name is.
 func TestOnlyBoundVolumesAreLookedUp(t *testing.T) {
 	d := &dns{silent: true}
 	r := withTheirs(t, d, "nfs.example.")

@@ -2,7 +2,7 @@
 // cluster, and deletes them. It uses the cluster's API with the master's own kubeconfig,
 // so that no credential leaves the node.
 //
-// Two rules hold. It never changes a volume that nodehitch did not create. It never
+// There are two rules. It never changes a volume that nodehitch did not create. It never
 // deletes a volume that is bound to a claim; when a storage server is withdrawn, it
 // deletes none of the server's volumes while one of them is bound. What it deletes is on
 // the server by its address; what counts as bound may be there by a name too.

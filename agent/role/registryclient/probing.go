@@ -116,7 +116,7 @@ type refusal struct {
 	until time.Time
 }
 
-// key identifies a login without holding it.
+// key identifies a login without containing it.
 func (c *connection) key() [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join([]string{string(c.Scheme), c.Server, c.Username, c.Password}, "\x00")))
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Store holds the files that the configuration names; files.Store is one.
+// Store has the files that the configuration names; files.Store is one.
 type Store interface {
 	// Fetch downloads and verifies the file.
 	Fetch(ctx context.Context, ref api.FileReference) error

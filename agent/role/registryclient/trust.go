@@ -86,7 +86,7 @@ func (p *plan) hidden(server string) string {
 	return ""
 }
 
-// pattern matches the files of a directory whose name may hold the brackets of IPv6.
+// pattern matches the files of a directory whose name may contain the brackets of IPv6.
 func pattern(dir, files string) string {
 	return filepath.Join(strings.NewReplacer(`\`, `\\`, "[", `\[`, "*", `\*`, "?", `\?`).Replace(dir), files)
 }
@@ -121,7 +121,7 @@ func (p *plan) directoryTrust(dir, server string, strict bool) (trust, error) {
 	return t, nil
 }
 
-// addPair adds a client certificate. containerd takes one whose file holds the key too.
+// addPair adds a client certificate. containerd takes one whose file contains the key too.
 func (p *plan) addPair(t *trust, path, keyPath string, strict bool) error {
 	certificate, err := p.read(path)
 	if err != nil {

@@ -59,7 +59,7 @@ func (p *plan) place() (place, error) {
 	return at, nil
 }
 
-// volume is the volume of the document that holds the data, nil for the root disk.
+// volume is the volume of the document that has the data, nil for the root disk.
 func (p *plan) volume() *api.StorageVolume {
 	if p.desired.Storage == nil {
 		return nil
@@ -100,7 +100,7 @@ func (p *plan) onVolume(v *api.StorageVolume) (place, error) {
 	}, nil
 }
 
-// below is the mount that holds a path, nil if the table has none.
+// below is the mount that a path is on, nil if the table has none.
 func below(mounts []host.Mount, of string) *host.Mount {
 	var found *host.Mount
 	for i, m := range mounts {

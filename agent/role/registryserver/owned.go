@@ -13,7 +13,7 @@ type owned struct {
 	Bringing bool `json:"bringing,omitempty"`
 	// Making is the name of a container that was being made, and was not on the disk yet.
 	Making string `json:"making,omitempty"`
-	// Refused is an image file that holds no registry.
+	// Refused is an image file that contains no registry.
 	Refused *refused `json:"refused,omitempty"`
 	// Proxy identifies the proxy that the engine was restarted with, see proxy.go.
 	Proxy string `json:"proxy,omitempty"`

@@ -36,7 +36,7 @@ func TestPortThatTheEngineUsesForNoContainer(t *testing.T) {
 			r := docker(t)
 			r.expect(running)
 			c.before(r)
-			r.m.Containers.Held = 5000
+			r.m.Containers.Taken = 5000
 			r.done()
 			r.expect(running)
 			if diff := cmp.Diff(c.want, r.done()); diff != "" {
@@ -48,7 +48,7 @@ func TestPortThatTheEngineUsesForNoContainer(t *testing.T) {
 	t.Run("while the registry runs on another one", func(t *testing.T) {
 		r := docker(t)
 		r.expect(running)
-		r.m.Containers.Held, r.doc.Registry.Port = 5001, 5001
+		r.m.Containers.Taken, r.doc.Registry.Port = 5001, 5001
 		r.expect(running)
 		r.runs(imageID, 5001)
 	})
@@ -60,7 +60,7 @@ func TestPortThatTheEngineUsesForNoContainer(t *testing.T) {
 			if web.Status = status; status == "restarting" {
 				web.PID = 0
 			}
-			r.m.Containers.Held = 5000
+			r.m.Containers.Taken = 5000
 			r.expect("False PortInUse", "port 5000", "docker.service", "web", "systemctl restart docker", "port_no")
 			if slices.Contains(r.done(), restart) {
 				t.Fatal("the engine was restarted under a container that is " + status)
@@ -72,8 +72,8 @@ func TestPortThatTheEngineUsesForNoContainer(t *testing.T) {
 	})
 	t.Run("again and again", func(t *testing.T) {
 		r := docker(t)
-		r.m.Containers.Held = 5000
-		r.m.Told = func(string, string) { r.m.Containers.Held = 5000 }
+		r.m.Containers.Taken = 5000
+		r.m.Told = func(string, string) { r.m.Containers.Taken = 5000 }
 		r.expect("False PortInUse", "also after a restart")
 		if trace := r.done(); strings.Count(strings.Join(trace, "\n"), restart) != 1 {
 			t.Errorf("did %q, want one restart", trace)
@@ -91,7 +91,7 @@ func TestPortThatAnotherEngineUses(t *testing.T) {
 	if slices.Contains(r.done(), "restart docker.service") {
 		t.Error("docker.service was restarted")
 	}
-	r.m.Containers.Held = 5000 // and ours does too
+	r.m.Containers.Taken = 5000 // and ours does too
 	r.expect("False PortInUse", "docker-proxy (process 812)")
 	delete(r.m.Taken, 5000)
 	r.expect(running)

@@ -15,7 +15,7 @@ import (
 // be pulled and it runs no other container, because this needs a restart.
 const (
 	proxyDropIn = "/etc/systemd/system/docker.service.d/nodehitch-proxy.conf"
-	// proxyFile may hold a password, and everyone can read unit files.
+	// proxyFile may contain a password, and everyone can read unit files.
 	proxyFile = "/etc/nodehitch/docker-proxy.env"
 	header    = "# Written by nodehitch-agent, which repairs it: changes made here are lost.\n"
 	// The minus sign: the engine starts even without the file.

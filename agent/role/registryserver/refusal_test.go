@@ -230,7 +230,7 @@ func TestDataDirectoryThatLeadsIntoTheSystem(t *testing.T) {
 }
 
 func TestDataDirectoryOfOthersStaysAsItIs(t *testing.T) {
-	r := docker(t, hosttest.Directory(directory, hosttest.Holding("docker")))
+	r := docker(t, hosttest.Directory(directory, hosttest.Containing("docker")))
 	r.expect(running)
 	if d := r.m.Directories[directory]; d.Mode != 0o755 || d.Entry != "docker" {
 		t.Errorf("it is %+v now", d)

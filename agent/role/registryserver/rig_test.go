@@ -29,7 +29,7 @@ const (
 	inventory = "write " + state + "/inventory.json"
 )
 
-// What archives hold.
+// What archives contain.
 const (
 	archive      = "a saved registry:latest"
 	otherArchive = "a saved registry:3"

@@ -45,7 +45,7 @@ type content struct {
 
 func unknownBecause(err error) content { return content{kind: unknown, what: err.Error()} }
 
-// inspect determines what a disk holds. It only reads. before is the previous result.
+// inspect determines what a disk contains. It only reads. before is the previous result.
 func inspect(ctx context.Context, disks host.Disks, disk host.Disk, uuid string, before kind) content {
 	d, err := disks.Open(disk, false)
 	if err != nil {

@@ -333,7 +333,7 @@ func TestOverwrittenDiskThatIsUsedSinceIsKept(t *testing.T) {
 // format, and an operator decides; only a complete filesystem needs no decision.
 func TestFormatThatAnotherServerDidNotFinish(t *testing.T) {
 	for name, c := range map[string]struct {
-		holds func(*hosttest.DiskState)
+		found func(*hosttest.DiskState)
 		want  string
 	}{
 		"half of it":              {hosttest.Bytes(4096, 1), "False FormatInterrupted"},
@@ -341,7 +341,7 @@ func TestFormatThatAnotherServerDidNotFinish(t *testing.T) {
 		"the whole of it, unused": {hosttest.Ext4(assigned), mounted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := machine(t, hosttest.Disk(volume, gib, c.holds))
+			r := machine(t, hosttest.Disk(volume, gib, c.found))
 			r.doc.Storage.Volumes[0].FormatInterruptedBy = "c1f4c7f0-0000-4000-8000-000000000001"
 			report := r.converge()
 			r.untouched()

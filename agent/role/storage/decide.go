@@ -17,7 +17,7 @@ const (
 	format
 	// resume: this node began to format it with a permit, and has not finished.
 	resume
-	// refuse: the disk holds other content. Only an operator's permit to overwrite helps.
+	// refuse: the disk contains other content. Only an operator's permit to overwrite helps.
 	refuse
 	// mismatch: the disk does not have the size of the volume.
 	mismatch
@@ -28,7 +28,7 @@ const unfinishedFormat = "a format of it has begun and is not finished"
 
 // decide alone decides whether a disk may be formatted or mounted. It also returns the
 // reason, for people. A disk of another size than the document says is not the volume,
-// unless it holds the volume's filesystem and is larger: then the volume was extended.
+// unless it contains the volume's filesystem and is larger: then the volume was extended.
 func decide(c content, r *record, v *api.StorageVolume, disk host.Disk, nodeID string) (decision, string) {
 	what, why := decideContent(c, r, v, disk, nodeID)
 	if v.SizeBytes != 0 && disk.Size != v.SizeBytes && (what != keep || disk.Size < v.SizeBytes) {
@@ -37,7 +37,7 @@ func decide(c content, r *record, v *api.StorageVolume, disk host.Disk, nodeID s
 	return what, why
 }
 
-// decideContent decides by what the disk holds.
+// decideContent decides by what the disk contains.
 //
 // An unfinished format outranks the content of the disk, because a killed mkfs may
 // leave anything. It does not outrank what mkfs cannot have left: a filesystem that has

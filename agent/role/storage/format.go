@@ -22,7 +22,7 @@ type formatter struct {
 	*steps
 	v    *api.StorageVolume
 	disk host.Disk
-	// found is what the disk holds, for messages.
+	// found is what the disk contains, for messages.
 	found content
 }
 

@@ -26,7 +26,7 @@ type phase string
 const (
 	// permitted: the agent has a permit and has not used it.
 	permitted phase = "permitted"
-	// started: from here on the disk may hold anything that a killed mkfs leaves.
+	// started: from here on the disk may contain anything that a killed mkfs leaves.
 	started phase = "started"
 	// formatted: the filesystem is on the disk and was checked.
 	formatted phase = "formatted"

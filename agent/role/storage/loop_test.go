@@ -169,7 +169,7 @@ func TestInspectDisk(t *testing.T) {
 		return func(t *testing.T, l *loop) { l.write(t, at, b) }
 	}
 	cases := map[string]struct {
-		holds func(*testing.T, *loop)
+		found func(*testing.T, *loop)
 		kind  kind
 		words string
 	}{
@@ -230,7 +230,7 @@ func TestInspectDisk(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			l := newLoop(t, size)
-			c.holds(t, l)
+			c.found(t, l)
 			h := attached(t, map[string]*loop{testVolume: l})
 			before := l.hash(t)
 			got := inspect(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown)
@@ -345,7 +345,7 @@ func mountLoop(t *testing.T, l *loop, dir string) {
 	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
 }
 
-// The page cache of a block device can hold zeros that the medium no longer has, if
+// The page cache of a block device can contain zeros that the medium no longer has, if
 // another host wrote to the volume. Here the file behind the loop device changes
 // while the cache is kept by an open reader.
 func TestInspectReadsTheMedium(t *testing.T) {

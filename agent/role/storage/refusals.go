@@ -12,7 +12,7 @@ import (
 
 // Messages of volumes that are not formatted.
 
-// refused: the disk holds other content. An operator has to act.
+// refused: the disk contains other content. An operator has to act.
 func (f *formatter) refused(r *record, found string) error {
 	if r.unfinished() {
 		return converge.Fail(api.ReasonFormatInterrupted,
@@ -43,7 +43,7 @@ func (f *formatter) refused(r *record, found string) error {
 }
 
 // mismatched: the disk does not have the size that the document says. A format that has
-// begun on it keeps its journal: whatever the disk holds came from that.
+// begun on it keeps its journal: whatever the disk contains came from that.
 func (f *formatter) mismatched(r *record) error {
 	if f.found.cutOff > 0 {
 		return shrunk(f.v, f.disk, f.found.cutOff)
@@ -68,7 +68,7 @@ func shrunk(v *api.StorageVolume, disk host.Disk, filesystem int64) error {
 			"give the volume its size back, or restore it from a backup", v.VolumeID, disk.Path, disk.Size, filesystem)
 }
 
-// smaller: the disk is smaller than the volume. It may hold all of its filesystem.
+// smaller: the disk is smaller than the volume. It may contain all of its filesystem.
 func smaller(v *api.StorageVolume, disk host.Disk) error {
 	return converge.Fail(api.ReasonSizeMismatch,
 		"volume %s: %s has %d bytes, expected %d; it is not changed: check that the right volume is attached; "+

@@ -2,7 +2,7 @@
 // exports directories on them over NFS.
 //
 // The most important rule is that a disk with data on it is never formatted. One file
-// determines what a disk holds (content.go), one switch decides what may be done
+// determines what a disk contains (content.go), one switch decides what may be done
 // (decide.go), and if the content is unknown the disk is not changed.
 package storage
 

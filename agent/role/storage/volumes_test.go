@@ -88,7 +88,7 @@ func TestOursIsMountedAndKept(t *testing.T) {
 // Whatever is on the disk stays, even if a permit to format it exists.
 func TestForeignIsNeverTouched(t *testing.T) {
 	cases := map[string]struct {
-		holds func(*hosttest.DiskState)
+		found func(*hosttest.DiskState)
 		words string
 	}{
 		"ext4":                 {hosttest.Ext4("11111111-2222-4333-8444-555555555555"), "content of type ext4 (UUID 11111111"},
@@ -105,9 +105,9 @@ func TestForeignIsNeverTouched(t *testing.T) {
 		"raw data at the head": {hosttest.Bytes(0, 0x7f), "byte 0 is 0x7f"},
 		"raw data at the end":  {hosttest.Bytes(gib-1, 1), "byte 1073741823 is 0x01"},
 		"raw data at a sample": {hosttest.Bytes(gib/1024*500+77, 9), "byte 524288077 is 0x09"},
-		"a held disk":          {hosttest.With(func(d *hosttest.DiskState) { d.Holders = []string{"dm-0"} }), "a part of dm-0"},
+		"a disk in use":        {hosttest.With(func(d *hosttest.DiskState) { d.Holders = []string{"dm-0"} }), "a part of dm-0"},
 		"swap in use":          {hosttest.With(func(d *hosttest.DiskState) { d.Swap = true }), "swap in use"},
-		"ours, held":           {hosttest.With(func(d *hosttest.DiskState) { hosttest.Ext4(assigned)(d); d.Holders = []string{"md0"} }), "a part of md0"},
+		"ours, in use":         {hosttest.With(func(d *hosttest.DiskState) { hosttest.Ext4(assigned)(d); d.Holders = []string{"md0"} }), "a part of md0"},
 		"ours, damaged": {hosttest.With(func(d *hosttest.DiskState) { hosttest.Ext4(assigned)(d); d.Tags = nil }),
 			"that is damaged"},
 		"ours, under a partition table": {hosttest.With(func(d *hosttest.DiskState) { hosttest.Ext4(assigned)(d); d.Tags["PTTYPE"] = "gpt" }),
@@ -115,7 +115,7 @@ func TestForeignIsNeverTouched(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := machine(t, hosttest.Disk(volume, gib, c.holds, hosttest.Kept("photo.jpg")))
+			r := machine(t, hosttest.Disk(volume, gib, c.found, hosttest.Kept("photo.jpg")))
 			report := r.expect("False ForeignData", notYet)
 			r.untouched()
 			r.says(report, api.ConditionVolumesMounted, c.words, "hitchctl volume reformat "+volume)
@@ -144,9 +144,9 @@ func TestUnknownIsNotBlank(t *testing.T) {
 		"unreadable at the end":              hosttest.Unreadable(gib - 1),
 		"claimed by another, who knows what": hosttest.With(func(d *hosttest.DiskState) { d.Claimed = true }),
 	}
-	for name, holds := range cases {
+	for name, found := range cases {
 		t.Run(name, func(t *testing.T) {
-			r := machine(t, hosttest.Disk(volume, gib, holds))
+			r := machine(t, hosttest.Disk(volume, gib, found))
 			r.expect("Unknown Unreadable", notYet)
 			r.untouched()
 			if len(r.permits.log) != 0 {
@@ -241,7 +241,7 @@ func TestMountPointHasToBeFree(t *testing.T) {
 		part  hosttest.Part
 		words string
 	}{
-		"not empty":          {hosttest.Directory("/volume", hosttest.Holding("photo.jpg")), `"photo.jpg"`},
+		"not empty":          {hosttest.Directory("/volume", hosttest.Containing("photo.jpg")), `"photo.jpg"`},
 		"a file":             {hosttest.Directory("/volume", hosttest.Not("a file")), "is a file"},
 		"a link on the way":  {hosttest.Directory("/volume", hosttest.LeadingTo("/srv/volume")), "/srv/volume"},
 		"something mounted":  {hosttest.Mounted("/volume", "tmpfs", "tmpfs"), "a tmpfs from tmpfs is mounted"},

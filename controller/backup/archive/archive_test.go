@@ -40,7 +40,7 @@ func digest(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// read is what a backup holds, in one text.
+// read is what a backup contains, in one text.
 func read(backup []byte) (text string, err error) {
 	var b strings.Builder
 	take := func(name string) func(int64, io.Reader) error {
@@ -121,7 +121,7 @@ func TestAWriterThatRunsOutOfContentSaysSo(t *testing.T) {
 	}
 }
 
-// Whatever is given to a restore, it is refused or holds what its sums say.
+// Whatever is given to a restore, it is refused or contains what its sums say.
 func FuzzRead(f *testing.F) {
 	f.Add(written(f, "database", "one", "two"))
 	f.Add(written(f, ""))

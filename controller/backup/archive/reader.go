@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Bounds on what is held in memory, for any backup.
+// Bounds on what is kept in memory, for any backup.
 const (
 	maxManifest = 1 << 20
 	maxLine     = 2*sha256.Size + 2 + len(blobPrefix) + 2*sha256.Size + 1
@@ -48,7 +48,7 @@ type reader struct {
 }
 
 // Read reads a backup and says what is wrong with it: that it is none, was cut off,
-// does not fit its own sums, or holds what no backup does. Whether it was made by
+// does not fit its own sums, or contains what no backup does. Whether it was made by
 // the controller whose key it names, the caller tells by the Seal.
 func Read(from io.Reader, take Taker) (Manifest, Seal, error) {
 	r := &reader{tar: tar.NewReader(from), take: take}

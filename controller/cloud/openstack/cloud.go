@@ -25,7 +25,7 @@ type Cloud struct {
 	// wrote says that Nova has let the credential write metadata.
 	wrote atomic.Bool
 
-	// turn is held during the login, which sets what follows once.
+	// turn is locked during the login, which sets what follows once.
 	turn      chan struct{}
 	loggedIn  bool
 	provider  *gophercloud.ProviderClient
@@ -60,7 +60,7 @@ func sameHost(req *http.Request, via []*http.Request) error {
 // host of its Keystone.
 func (c *Cloud) Name() string { return c.name }
 
-// String is Name, and so is what any verb and any log makes of a Cloud: it holds secrets.
+// String is Name, and so is what any verb and any log makes of a Cloud: it has secrets.
 func (c *Cloud) String() string { return c.name }
 
 // GoString is Name.

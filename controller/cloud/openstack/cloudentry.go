@@ -54,7 +54,7 @@ var unsupported = map[string]string{
 	"/auth/passcode":     "is not supported; give an application credential",
 }
 
-// fromEntry is the credential that an entry holds; the files that it names are not
+// fromEntry is the credential that an entry contains; the files that it names are not
 // read yet.
 func fromEntry(value any) (credential, fault.List) {
 	text, err := json.Marshal(value)
@@ -136,7 +136,7 @@ func present(value any, path []string) bool {
 
 // kind is the words for a kind of value, as Go or JSON calls it.
 func kind(of string) string {
-	if of, _, _ = strings.Cut(of, " "); words[of] != "" { // "number 7" holds the value
+	if of, _, _ = strings.Cut(of, " "); words[of] != "" { // "number 7" contains the value
 		return words[of]
 	}
 	return "another kind of value"

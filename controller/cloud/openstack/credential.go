@@ -16,7 +16,7 @@ import (
 // OpenStack's own clients. It is an id, which every cloud has.
 const defaultDomain = "default"
 
-// credential is how to log in to one project of one cloud. It holds secrets.
+// credential is how to log in to one project of one cloud. It contains secrets.
 type credential struct {
 	AuthURL string
 
@@ -39,7 +39,7 @@ type credential struct {
 	Unverified bool
 }
 
-// fingerprint tells credentials apart without holding any. key makes it worthless to
+// fingerprint tells credentials apart without containing any. key makes it worthless to
 // everyone who sees it.
 func (c credential) fingerprint(key []byte) [sha256.Size]byte {
 	text, err := json.Marshal(c)

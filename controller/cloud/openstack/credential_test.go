@@ -110,7 +110,7 @@ func wantAll(t *testing.T, err error, parts []string) {
 		}
 	}
 	if strings.Contains(err.Error(), secret) {
-		t.Errorf("the error holds the secret: %v", err)
+		t.Errorf("the error contains the secret: %v", err)
 	}
 }
 

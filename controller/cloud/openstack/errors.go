@@ -9,8 +9,8 @@ import (
 // ErrNoCloud says that the configuration and the instance name no cloud.
 var ErrNoCloud = errors.New("no cloud is configured for this instance")
 
-// Error is a call that a cloud did not answer as it should. It holds nothing of the
-// answer's body and no URL, because those can hold secrets.
+// Error is a call that a cloud did not answer as it should. It contains nothing of the
+// answer's body and no URL, because those can contain secrets.
 type Error struct {
 	// Cloud names the cloud, as Cloud.Name does.
 	Cloud string

@@ -12,7 +12,7 @@ import (
 const maxPages = 200
 
 // list is every element of a list, one call for each page. name is the member of the
-// answer that holds it. Only the query of the link to the next page is used: the address in
+// answer that contains it. Only the query of the link to the next page is used: the address in
 // it is often that of a proxy, which must not get the token.
 func list[T any](ctx context.Context, c *Cloud, r request, name string) ([]T, error) {
 	var all []T

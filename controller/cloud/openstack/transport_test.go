@@ -61,7 +61,7 @@ func TestFaultsThatPassAreMetWithFurtherAttempts(t *testing.T) {
 				t.Errorf("unavailable: %v", IsUnavailable(err))
 			}
 			if err != nil && strings.Contains(err.Error(), openstacktest.Password) {
-				t.Errorf("the error holds what the cloud answered: %v", err)
+				t.Errorf("the error contains what the cloud answered: %v", err)
 			}
 		})
 	}

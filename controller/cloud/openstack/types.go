@@ -7,7 +7,7 @@ type Stack struct {
 	ID, Name string
 	// Status is Heat's action and status, such as CREATE_IN_PROGRESS.
 	Status string
-	// StatusReason is Heat's own words. They can name what went wrong, and hold
+	// StatusReason is Heat's own words. They can name what went wrong, and contain
 	// what a template's author put there.
 	StatusReason string
 }

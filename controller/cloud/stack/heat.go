@@ -82,7 +82,7 @@ func gone(stack, cloud string) error {
 }
 
 // problemOf is an error of a cloud as the client should see it. Errors of package
-// openstack hold nothing secret.
+// openstack contain nothing secret.
 func problemOf(err error) error {
 	var problem *api.Problem
 	var cloud *openstack.Error

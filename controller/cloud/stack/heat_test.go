@@ -348,7 +348,7 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 			}
 		}
 		if strings.Contains(err.Error(), openstacktest.Password) {
-			t.Errorf("the problem holds the password: %v", err)
+			t.Errorf("the problem contains the password: %v", err)
 		}
 	}
 	setUp := func(t *testing.T) (*openstacktest.Cloud, func(Request) (*api.Topology, error)) {

@@ -29,7 +29,7 @@ type Request struct {
 	// passed topology.Validate.
 	Inline *api.Topology
 	// VIM is the instance's vimConnectionInfo as JSON, nil when none was given. It
-	// holds credentials.
+	// contains credentials.
 	VIM json.RawMessage
 }
 

@@ -158,7 +158,7 @@ func (a *app) secretFile(path string, text []byte, what string) error {
 	return nil
 }
 
-// writePrivate writes a file that holds a secret: for its owner alone, whole or
+// writePrivate writes a file that contains a secret: for its owner alone, whole or
 // not at all.
 func writePrivate(path string, text []byte) error {
 	path, err := durable.Destination(path)

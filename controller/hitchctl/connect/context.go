@@ -24,7 +24,7 @@ type Context struct {
 	CAFile string `json:"caFile,omitempty"`
 	// Pin is sha256:<hex> of the root; not compared where it is absent.
 	Pin string `json:"pin,omitempty"`
-	// Token is an API token; TokenFile names a file with it. The file that holds it
+	// Token is an API token; TokenFile names a file with it. The file that contains it
 	// must be readable by its owner alone.
 	Token     string `json:"token,omitempty"`
 	TokenFile string `json:"tokenFile,omitempty"`

@@ -1,4 +1,4 @@
-// Package follow watches what the controller holds: long polls that continue through
+// Package follow watches the state of the controller: long polls that continue through
 // restarts of the controller and broken connections, and end where continuing is
 // of no use.
 package follow

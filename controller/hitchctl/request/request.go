@@ -55,7 +55,7 @@ func Read(name string, body []byte) *Request {
 }
 
 // ReadToSend is Read of a body for an instance that may have the secrets whose placeholders
-// additionalParams holds: only the controller knows which of them it keeps.
+// additionalParams has: only the controller knows which of them it keeps.
 func ReadToSend(name string, body []byte) *Request { return read(name, body, withStandIns) }
 
 // read reads what prepare makes of a body, and sends the parameters that prepare returns, if
@@ -86,7 +86,7 @@ func read(name string, body []byte, prepare func([]byte) ([]byte, json.RawMessag
 
 // withStandIns is the body with a word in the place of each placeholder of a secret in
 // additionalParams, so that everything else can be checked; and additionalParams as it was,
-// nil if it holds none.
+// nil if it contains none.
 func withStandIns(body []byte) (checked []byte, sent json.RawMessage) {
 	node, wrong := jsontree.Parse(body)
 	if wrong != nil || node.Get("additionalParams") == nil {
@@ -191,7 +191,7 @@ func (r *Request) UseTopology(name string, data []byte) {
 	r.checkTopology(name, fault.Root)
 }
 
-// ReadTopology reads a document that holds a topology alone.
+// ReadTopology reads a document that contains a topology alone.
 func ReadTopology(data []byte) (*api.Topology, fault.List) {
 	t := &api.Topology{}
 	if err := strict.Unmarshal(data, t); err != nil {

@@ -159,7 +159,7 @@ func (l *Limiter) moved(c *conn, working bool) {
 	}
 }
 
-// remove forgets a connection; l.mu is held.
+// remove forgets a connection; the caller has locked l.mu.
 func (l *Limiter) remove(c *conn) {
 	if c.in == nil {
 		return
@@ -168,7 +168,7 @@ func (l *Limiter) remove(c *conn) {
 	l.open--
 }
 
-// unlink takes a connection out of its list; l.mu is held.
+// unlink takes a connection out of its list; the caller has locked l.mu.
 func (l *Limiter) unlink(c *conn) {
 	c.in.Remove(c.place)
 	switch {

@@ -25,7 +25,7 @@ func (e *Exceeded) Error() string { return e.Problem.Error() }
 // Unwrap is the problem.
 func (e *Exceeded) Unwrap() error { return e.Problem }
 
-// Limiter holds a bucket for each of the callers heard of last. It is safe for concurrent
+// Limiter has a bucket for each recent caller. It is safe for concurrent
 // use.
 type Limiter[K comparable] struct {
 	limit rate.Limit

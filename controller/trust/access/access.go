@@ -64,7 +64,7 @@ func (s *Service) Create(ctx context.Context, r api.TokenRequest) (api.NewToken,
 	return api.NewToken{Token: token, Secret: secret}, nil
 }
 
-// maxLifeSeconds keeps the expiry within what a time.Duration can hold.
+// maxLifeSeconds keeps the expiry within what a time.Duration can represent.
 const maxLifeSeconds = 100 * 365 * 24 * 3600
 
 // List is all tokens that were not revoked, expired ones too, by name and then age.

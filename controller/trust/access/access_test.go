@@ -158,7 +158,7 @@ func TestTheSecretIsNeitherInTheStoreNorInTheLogNorInTheList(t *testing.T) {
 	}
 	_, secret, _ := strings.Cut(made.Secret, ".")
 	if bytes.Contains(storetest.Content(t, r.path), []byte(secret)) {
-		t.Error("the store holds the secret")
+		t.Error("the store contains the secret")
 	}
 	if strings.Contains(r.log.String(), secret) || !strings.Contains(r.log.String(), made.Token.ID) {
 		t.Errorf("the log: %s", r.log.String())

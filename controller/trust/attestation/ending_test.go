@@ -29,25 +29,25 @@ func TestANonceThatCannotBeTakenAway(t *testing.T) {
 	wantOK(t, again.enroll(again.asked()))
 }
 
-// held is a cloud in which a call of Nova goes on until release is closed.
-type held struct {
+// blockedCloud is a cloud in which a call of Nova lasts until release is closed.
+type blockedCloud struct {
 	attestation.Cloud
 	call           string
 	begun, release chan struct{}
 }
 
-// hold has the next cloud that is asked for hold a call up.
-func (w *world) hold(call string) *held {
-	h := &held{call: call, begun: make(chan struct{}, 100), release: make(chan struct{})}
+// blockCloud makes the next cloud that is asked for block a call.
+func (w *world) blockCloud(call string) *blockedCloud {
+	h := &blockedCloud{call: call, begun: make(chan struct{}, 100), release: make(chan struct{})}
 	of := w.nova.Cloud
 	w.nova.Cloud = func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) {
 		cloud, err := of(ctx, vim)
-		return &held{cloud, h.call, h.begun, h.release}, err
+		return &blockedCloud{cloud, h.call, h.begun, h.release}, err
 	}
 	return h
 }
 
-func (h *held) wait(ctx context.Context, call string) error {
+func (h *blockedCloud) wait(ctx context.Context, call string) error {
 	if call != h.call {
 		return nil
 	}
@@ -60,14 +60,14 @@ func (h *held) wait(ctx context.Context, call string) error {
 	}
 }
 
-func (h *held) Server(ctx context.Context, id string) (openstack.Server, error) {
+func (h *blockedCloud) Server(ctx context.Context, id string) (openstack.Server, error) {
 	if err := h.wait(ctx, openstacktest.ServerByID); err != nil {
 		return openstack.Server{}, err
 	}
 	return h.Cloud.Server(ctx, id)
 }
 
-func (h *held) DeleteMetadata(ctx context.Context, id, key string) error {
+func (h *blockedCloud) DeleteMetadata(ctx context.Context, id, key string) error {
 	if err := h.wait(ctx, openstacktest.DeleteMetadata); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (h *held) DeleteMetadata(ctx context.Context, id, key string) error {
 // next nonce is written after that, and so stays.
 func TestTheNextNonceOutlivesTheEndOfTheLast(t *testing.T) {
 	w := newWorld(t)
-	h := w.hold(openstacktest.DeleteMetadata)
+	h := w.blockCloud(openstacktest.DeleteMetadata)
 	m := w.boot(worker)
 	wantOK(t, m.enroll(m.asked()))
 	<-h.begun
@@ -100,7 +100,7 @@ func TestTheNextNonceOutlivesTheEndOfTheLast(t *testing.T) {
 // A controller that ends does not wait for a cloud that hangs.
 func TestTheEndDoesNotWaitForTheCloud(t *testing.T) {
 	w := newWorld(t)
-	h := w.hold(openstacktest.DeleteMetadata)
+	h := w.blockCloud(openstacktest.DeleteMetadata)
 	m := w.boot(worker)
 	wantOK(t, m.enroll(m.asked()))
 	<-h.begun
@@ -114,7 +114,7 @@ func TestTheEndDoesNotWaitForTheCloud(t *testing.T) {
 // A machine hangs up while the cloud is asked for it: the others that wait get the result.
 func TestAMachineThatHangsUp(t *testing.T) {
 	w := newWorld(t)
-	h := w.hold(openstacktest.ServerByID)
+	h := w.blockCloud(openstacktest.ServerByID)
 	ctx, hangUp := context.WithCancel(t.Context())
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { first <- w.boot(worker).enrollAs(ctx, remote, "") }()

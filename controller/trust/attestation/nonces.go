@@ -40,7 +40,7 @@ type nonces struct {
 
 // nonce is that of one server. nonces.mu guards its fields.
 type nonce struct {
-	// turn is held while the item is written or deleted.
+	// turn is locked while the item is written or deleted.
 	turn    chan struct{}
 	value   string
 	expires time.Time

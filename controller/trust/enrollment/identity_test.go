@@ -30,7 +30,7 @@ func TestRenewalEndsTheOldCertificateWithTheFirstCall(t *testing.T) {
 	}
 }
 
-// What holds for enrollment holds for the key that was certified last.
+// What applies to enrollment applies to the key that was certified last.
 func TestRenewalIsRecorded(t *testing.T) {
 	w := newWorld(t)
 	m := w.boot(server)

@@ -123,7 +123,7 @@ func publicKeysEqual(a, b crypto.PublicKey) bool {
 	return ok && key.Equal(b)
 }
 
-// HasRoot reports whether the directory of an authority holds a root.
+// HasRoot reports whether the directory of an authority has a root.
 func HasRoot(dir string) (bool, error) {
 	_, err := os.Stat(filepath.Join(dir, rootFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -43,11 +43,11 @@ const (
 
 // Options says where the authority lives and what the listener is called.
 type Options struct {
-	// Dir holds one file for each certificate with its key, and nothing else. It
+	// Dir has one file for each certificate with its key, and nothing else. It
 	// is made (0700) when it is missing.
 	Dir string
-	// Store has the root and the intermediates if controllers share it; Dir then holds only
-	// the server certificate, which is this controller's own. Nil: Dir holds all.
+	// Store has the root and the intermediates if controllers share it; Dir then has only
+	// the server certificate, which is this controller's own. Nil: Dir has all.
 	Store *store.Store
 	// ReadOnly: another controller makes, rotates and deletes what is in Store. This one fails
 	// to load before it is there.

@@ -49,7 +49,7 @@ func (p *pairs) sort() {
 func (p *pairs) issuer() *pair { return p.intermediates[len(p.intermediates)-1] }
 
 // check refuses parts that do not belong together: a new root would lock out every agent
-// that pins the old one. The place is what holds them.
+// that pins the old one. place is the file or store that they are in.
 func (p *pairs) check(place string) error {
 	if p.root == nil {
 		if len(p.intermediates) > 0 {

@@ -108,7 +108,7 @@ func volumeDecisions(volumes []api.Volume, nodes []api.Node) (list []decision) {
 	return list
 }
 
-// volumeCommands keep the filesystem that a volume holds, if one is known, or erase it.
+// volumeCommands keep the filesystem that a volume contains, if one is known, or erase it.
 func volumeCommands(v api.Volume, nodes []api.Node) (list []command) {
 	if filesystem := adoptable(v, nodes); filesystem != "" {
 		list = append(list, hitchctl("keep the filesystem with this UUID", "volume", "adopt", v.ID, "--filesystem-uuid", filesystem))

@@ -1,4 +1,4 @@
-// Package shim holds the files of nodehitch in a VNF package that Tacker itself runs. They
+// Package shim has the files of nodehitch in a VNF package that Tacker itself runs. They
 // never change, so packages of all versions work with every python3-nodehitch-tacker: Tacker
 // refuses a package whose copy of the driver differs from the installed one. It is data: it
 // imports nothing, so that hitchctl may link it.

@@ -159,7 +159,7 @@ func TestGrammars(t *testing.T) {
 				} else if !strings.Contains(err.Error(), word) {
 					t.Errorf("%q: %v; want a message with %q", s, err, word)
 				} else if strings.ContainsAny(err.Error(), "\n\r\x00\u202e") {
-					t.Errorf("%q: the message holds control characters: %q", s, err)
+					t.Errorf("%q: the message contains control characters: %q", s, err)
 				}
 			}
 		})
@@ -192,7 +192,7 @@ func TestUnderGoesByWholeComponents(t *testing.T) {
 }
 
 // FuzzGrammars asserts that what a grammar makes of a text it takes again,
-// unchanged, and that nothing taken holds what would end a line of a file.
+// unchanged, and that nothing taken contains what would end a line of a file.
 func FuzzGrammars(f *testing.F) {
 	for _, g := range tables {
 		for s := range g.takes {
@@ -207,7 +207,7 @@ func FuzzGrammars(f *testing.F) {
 			first, err := g.parse(s)
 			if err != nil {
 				if strings.ContainsAny(err.Error(), "\n\x00") {
-					t.Errorf("%s: the message holds control characters: %q", name, err)
+					t.Errorf("%s: the message contains control characters: %q", name, err)
 				}
 				continue
 			}

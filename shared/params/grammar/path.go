@@ -14,7 +14,7 @@ const (
 	maxUnitName  = 250
 )
 
-// pathCharacters is what an absolute path may hold. Narrower than Linux: the
+// pathCharacters is what an absolute path may contain. Narrower than Linux: the
 // path is written into /etc/exports and a systemd unit, where white space,
 // commas, quotes, %, #, \ and parentheses mean something else.
 const pathCharacters = "/.-_+@~" +

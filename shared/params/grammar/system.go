@@ -18,7 +18,7 @@ var (
 		"/var/lib/dpkg", "/var/lib/kubelet", "/var/lib/nfs", "/var/lib/nodehitch",
 		"/var/lib/polkit-1", "/var/lib/rpm", "/var/lib/sudo", "/var/lib/systemd",
 	}
-	// shared directories are refused themselves, because they hold what others need;
+	// shared directories are refused themselves, because they contain what others need;
 	// a directory of one's own below them is fine.
 	shared = []string{"/home", "/media", "/opt", "/var", "/var/lib"}
 )

@@ -57,8 +57,8 @@ func (m *Machine) above(path string) *host.Mount {
 
 func (h engine) Start(_ context.Context, name string) error {
 	return h.with("docker start", name, func(e *EngineState, c *ContainerState) error {
-		if c.Spec.Port == e.Held {
-			return &host.EngineError{Doing: "docker start", Message: fmt.Sprintf("Bind for 0.0.0.0:%d failed: port is already allocated", e.Held)}
+		if c.Spec.Port == e.Taken {
+			return &host.EngineError{Doing: "docker start", Message: fmt.Sprintf("Bind for 0.0.0.0:%d failed: port is already allocated", e.Taken)}
 		}
 		if taken := h.Taken[c.Spec.Port]; c.PID == 0 && len(taken) > 0 {
 			c.Detail = "driver failed programming external connectivity: bind: address already in use"

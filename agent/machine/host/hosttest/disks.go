@@ -55,7 +55,7 @@ type Inside struct {
 	Problem string
 }
 
-// Disk is an attached disk that holds what the parts say, blank without any.
+// Disk is an attached disk that contains what the parts say, blank without any.
 func Disk(volumeID string, size int64, parts ...func(*DiskState)) Part {
 	return func(m *Machine) { m.Attach(NewDisk(volumeID, size, parts...)) }
 }
@@ -337,7 +337,7 @@ func (h disks) Erase(_ context.Context, v host.Device) error {
 	return nil
 }
 
-// MakeExt4 can be stopped in the middle: then the disk holds something that no tool
+// MakeExt4 can be stopped in the middle: then the disk contains something that no tool
 // recognizes.
 func (h disks) MakeExt4(_ context.Context, v host.Device, uuid string) error {
 	h.mu.Lock()

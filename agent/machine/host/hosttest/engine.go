@@ -14,14 +14,14 @@ import (
 // dockerService is the unit of the engine.
 const dockerService = "docker.service"
 
-// EngineState is a container engine: what it holds survives a reboot, as on disk.
+// EngineState is a container engine: what it contains survives a reboot, as on disk.
 type EngineState struct {
 	// Running says that it answers, even if systemd does not know it.
 	Running    bool
 	Containers map[string]*ContainerState
 	// Images are ids by name:tag, or by id if an image has no name.
 	Images map[string]string
-	// Archives are the images, name:tag to id, in what an archive holds; Public what
+	// Archives are the images, name:tag to id, in what an archive contains; Public what
 	// can be pulled.
 	Archives map[string]map[string]string
 	Public   map[string]string
@@ -29,9 +29,9 @@ type EngineState struct {
 	Insecure []string
 	// ContainerdStore is its version if containerd stores its images, else "".
 	ContainerdStore string
-	// Held is a port that it has for no container until it is restarted, 0 for none: as Docker
+	// Taken is a port that it has for no container until it is restarted, 0 for none: as Docker
 	// 20.10 has after a power cut in the start of a container.
-	Held int
+	Taken int
 	// cutOff is the port of a container whose start a power cut has ended.
 	cutOff int
 	made   int
@@ -51,8 +51,8 @@ type ContainerState struct {
 // proxy is the process that listens on its ports.
 func (c *ContainerState) proxy() int { return c.PID + 1000 }
 
-// heldBy is the process that listens on a port that is held.
-const heldBy = 8999
+// takenBy is the process that listens on a port that is taken.
+const takenBy = 8999
 
 // Engine is a container engine that runs, as a service that is enabled.
 func Engine(how ...func(*EngineState)) Part {
@@ -86,7 +86,7 @@ func Foreign(name string, ports ...int) func(*EngineState) {
 
 type engine struct{ *Machine }
 
-// up is the engine, if one answers. The caller holds mu.
+// up is the engine, if one answers. The caller has locked mu.
 func (m *Machine) up() (*EngineState, error) {
 	if m.Containers == nil || !m.Containers.Running {
 		return nil, &host.EngineDownError{Detail: "dial unix /run/docker.sock: no such file or directory"}
@@ -244,7 +244,7 @@ func (m *Machine) CutPower() {
 	m.Reboot()
 }
 
-// asked returns the engine for a change. The caller holds mu.
+// asked returns the engine for a change. The caller has locked mu.
 func (h engine) asked(operation, detail string) (*EngineState, error) {
 	e, err := h.up()
 	if err != nil {
@@ -269,9 +269,9 @@ func (m *Machine) bootEngine() {
 	m.makeEngine()
 	m.Containers.Running = true
 	m.Containers.Insecure, _ = m.insecureRegistries()
-	m.Containers.Held, m.Containers.cutOff = m.Containers.cutOff, 0
+	m.Containers.Taken, m.Containers.cutOff = m.Containers.cutOff, 0
 	for _, c := range m.Containers.Containers {
-		if c.Restart == "always" && c.Status != "created" && c.Spec.Port != m.Containers.Held && m.exists(c.Spec.Source) && m.Containers.whole(c) {
+		if c.Restart == "always" && c.Status != "created" && c.Spec.Port != m.Containers.Taken && m.exists(c.Spec.Source) && m.Containers.whole(c) {
 			m.run(m.Containers, c)
 		}
 	}
@@ -282,7 +282,7 @@ func (m *Machine) stopEngine() {
 	if m.Containers == nil {
 		return
 	}
-	m.Containers.Running, m.Containers.Held = false, 0
+	m.Containers.Running, m.Containers.Taken = false, 0
 	for _, c := range m.Containers.Containers {
 		if c.PID != 0 {
 			c.Status, c.PID = "exited", 0

@@ -3,7 +3,7 @@
 //
 //	m := hosttest.New(
 //		hosttest.Disk("4a0d…", 1<<30, hosttest.Ext4(uuid), hosttest.File("kept")),
-//		hosttest.Directory("/volume", hosttest.Holding("photo.jpg")),
+//		hosttest.Directory("/volume", hosttest.Containing("photo.jpg")),
 //	)
 //
 // It behaves like Linux, systemd and exportfs as far as the steps can tell; other tests use
@@ -126,7 +126,7 @@ func (m *Machine) Host() *host.Host {
 func (m *Machine) Changes() host.Count { return m.changes.Count() }
 
 // change records one change of the machine, unless the machine stops before it or
-// it fails. The caller holds mu.
+// it fails. The caller has locked mu.
 func (m *Machine) change(operation, detail string) error {
 	line := strings.TrimSpace(operation + " " + detail)
 	if m.Before != nil {
@@ -148,7 +148,7 @@ func (m *Machine) change(operation, detail string) error {
 	return nil
 }
 
-// Reboot forgets what only memory holds, and does what systemd does at boot.
+// Reboot forgets what only memory contains, and does what systemd does at boot.
 func (m *Machine) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,8 +182,8 @@ func Directory(path string, how ...func(*DirectoryState)) Part {
 	}
 }
 
-// Holding says what is in a directory.
-func Holding(entry string) func(*DirectoryState) {
+// Containing says what is in a directory.
+func Containing(entry string) func(*DirectoryState) {
 	return func(d *DirectoryState) { d.Entry = entry }
 }
 

@@ -18,8 +18,8 @@ func (h ports) Listeners(port int) ([]host.Listener, error) {
 	if c := h.publishing(port); c != nil {
 		found = append(found, host.Listener{PID: c.proxy(), Program: "docker-proxy"})
 	}
-	if h.Containers != nil && h.Containers.Held == port {
-		found = append(found, host.Listener{PID: heldBy, Program: "docker-proxy"})
+	if h.Containers != nil && h.Containers.Taken == port {
+		found = append(found, host.Listener{PID: takenBy, Program: "docker-proxy"})
 	}
 	return found, nil
 }

@@ -235,7 +235,7 @@ func (h units) OfProcess(_ context.Context, pid int) (string, error) {
 				return dockerService, nil
 			}
 		}
-		if pid == heldBy {
+		if pid == takenBy {
 			return dockerService, nil
 		}
 	}

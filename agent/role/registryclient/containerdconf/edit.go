@@ -162,7 +162,7 @@ func inlined(rest []string, directory string) string {
 	return name + " = {" + inlined(rest[1:], directory) + "}"
 }
 
-// insertLine inserts a line after the one that holds the node.
+// insertLine inserts a line after the one that contains the node.
 func (e *editor) insertLine(n *node, line string) edit {
 	at := lineEnd(e.content, n.end)
 	return edit{at, at, eol(e.content) + line}

@@ -75,7 +75,7 @@ func (w *walk) keyValue(e *unstable.Node, table []string, inline bool) {
 
 func ends(r unstable.Range) int { return int(r.Offset + r.Length) }
 
-// lineEnd is the end of the line that holds the byte at, before its newline.
+// lineEnd is the end of the line that contains the byte at, before its newline.
 func lineEnd(content []byte, at int) int {
 	newline := bytes.IndexByte(content[at:], '\n')
 	if newline < 0 {
@@ -88,7 +88,7 @@ func lineEnd(content []byte, at int) int {
 	return end
 }
 
-// indentAt is the white space at the beginning of the line that holds the byte.
+// indentAt is the white space at the beginning of the line that contains the byte.
 func indentAt(content []byte, at int) string {
 	line := content[bytes.LastIndexByte(content[:at], '\n')+1 : at]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])

@@ -22,7 +22,7 @@ func (l Login) String() string { return l.Username + ":***" }
 func (l Login) GoString() string { return l.String() }
 
 // LoginOf returns the login for a server (host or host:port) in the content of config.json;
-// false if it has none. An error describes what Docker would refuse, and holds no secret.
+// false if it has none. An error describes what Docker would refuse, and contains no secret.
 func LoginOf(content []byte, server string) (Login, bool, error) {
 	d, err := parse(content)
 	if err != nil {
@@ -136,7 +136,7 @@ func (d *document) login(v *hujson.Value) (Login, entry, error) {
 	return Login{username, password}, e, nil
 }
 
-// check refuses a login that base64 of user:password cannot hold.
+// check refuses a login that base64 of user:password cannot encode.
 func (l Login) check() error {
 	switch {
 	case l.Username == "":

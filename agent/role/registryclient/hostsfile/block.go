@@ -56,9 +56,9 @@ func parse(content string) *file {
 // text is a line without its newline and the white space around it.
 func (f *file) text(i int) string { return strings.TrimSpace(f.lines[i]) }
 
-// holds reports whether the file has exactly one complete block with these lines, or no
+// contains reports whether the file has exactly one complete block with these lines, or no
 // block if there are no lines.
-func (f *file) holds(wanted []string) bool {
+func (f *file) contains(wanted []string) bool {
 	if len(f.strays) > 0 || len(f.blocks) > 1 || len(f.blocks) == 0 || len(wanted) == 0 {
 		return len(f.strays)+len(f.blocks)+len(wanted) == 0
 	}

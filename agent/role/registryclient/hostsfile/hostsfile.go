@@ -29,20 +29,20 @@ func Set(content []byte, entries []Entry) ([]byte, error) {
 		return nil, err
 	}
 	f := parse(string(content))
-	if f.holds(wanted) {
+	if f.contains(wanted) {
 		return content, nil
 	}
 	return []byte(f.with(wanted)), nil
 }
 
 // Has reports whether content has any line of nodehitch, complete or damaged.
-func Has(content []byte) bool { return !parse(string(content)).holds(nil) }
+func Has(content []byte) bool { return !parse(string(content)).contains(nil) }
 
 // linesOf are the entries as lines of the file, without newlines.
 func linesOf(entries []Entry) ([]string, error) {
 	var lines []string
 	for _, e := range entries {
-		address := e.Address.String() // its zone may hold anything
+		address := e.Address.String() // its zone may contain anything
 		if !e.Address.IsValid() || notOneName(address) || len(e.Names) == 0 || slices.ContainsFunc(e.Names, notOneName) {
 			return nil, fmt.Errorf("no line of /etc/hosts: address %q, names %q; one address and at least one name without white space or # are needed", address, e.Names)
 		}

@@ -29,7 +29,7 @@ func challenges(h http.Header) []challenge {
 	return append(bearer, basic...)
 }
 
-// parseChallenges reads one header, which may hold several challenges. It skips what it does
+// parseChallenges reads one header, which may contain several challenges. It skips what it does
 // not understand.
 func parseChallenges(line string) []challenge {
 	var found []challenge

@@ -103,7 +103,7 @@ func (s *session) token(ctx context.Context, c challenge) (string, error) {
 		Token       string `json:"token"`
 		AccessToken string `json:"access_token"`
 	}
-	_ = json.Unmarshal(a.body, &given) // an answer that is no JSON holds no token
+	_ = json.Unmarshal(a.body, &given) // an answer that is no JSON contains no token
 	s.secrets = append(s.secrets, given.Token, given.AccessToken)
 	token := cmp.Or(given.Token, given.AccessToken)
 	switch {
@@ -114,7 +114,7 @@ func (s *session) token(ctx context.Context, c challenge) (string, error) {
 			s.tokenCA = who + ": " + s.clean(err.Error())
 		}
 		return token, nil
-	case a.status < 400: // no error: its body may hold a truncated token
+	case a.status < 400: // no error: its body may contain a truncated token
 		a.body = nil
 	}
 	return "", converge.Wait(api.ReasonUnreachable, "%s gives no token: %s", who, a.summary(s.clean))

@@ -70,7 +70,7 @@ type Answer struct {
 
 // Check asks the registry. Errors are a *converge.Waiting (Unreachable, or
 // CertificateRejected because of dates) or a *converge.Terminal (Unauthorized,
-// CertificateRejected). Their messages begin with the server and hold neither password nor
+// CertificateRejected). Their messages begin with the server and contain neither password nor
 // token.
 func Check(ctx context.Context, t Target) (Answer, error) {
 	if t.Limit == 0 {

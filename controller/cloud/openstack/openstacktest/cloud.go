@@ -1,6 +1,6 @@
 // Package openstacktest is a cloud in the memory of a test: the few calls of Keystone,
 // Heat, Nova, Neutron and Cinder that the controller makes, with answers of the same
-// shape as the real ones (TestTheFakeAnswersLikeTheRealOne holds them against recorded
+// shape as the real ones (TestTheFakeAnswersLikeTheRealOne compares them with recorded
 // ones), with faults on order, and with a count of the calls.
 package openstacktest
 
