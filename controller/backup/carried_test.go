@@ -101,7 +101,7 @@ func TestAForgedBackupIsRefused(t *testing.T) {
 	w.must(out.Close(func([]byte) []byte { return make([]byte, 32) }))
 	w.must(os.WriteFile(file, content.Bytes(), 0o600))
 	w.must(w.Store.Close())
-	path := w.Store.Path()
+	path := w.StorePath()
 	before, err := os.ReadFile(path)
 	w.must(err)
 	r := backup.Restore{File: file, DataDirectory: w.Config.DataDirectory, Key: store.KeySource{File: w.Config.SealKeyFile}, Replace: true, Now: w.Clock.Now}

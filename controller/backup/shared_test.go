@@ -146,7 +146,7 @@ func (s *site) lines(from *store.Store) string {
 // lost removes the store of a controller alone.
 func (s *site) lost() {
 	s.t.Helper()
-	s.must(errors.Join(s.Store.Close(), os.Remove(s.Store.Path())))
+	s.must(errors.Join(s.Store.Close(), os.Remove(s.StorePath())))
 }
 
 func pairsIn(t *testing.T, s *store.Store) (n int) {
@@ -163,7 +163,7 @@ func TestAMigrationIsKilledAtEachCommit(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	want := s.lines(s.Store)
-	path := s.Store.Path()
+	path := s.StorePath()
 	s.must(s.Store.Close())
 	content, err := os.ReadFile(path)
 	s.must(err)
@@ -223,7 +223,7 @@ func TestAMigrationIsKilledAtEachCommit(t *testing.T) {
 func TestAMigrationIntoAStateIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.must(s.Store.Close())
-	path := s.Store.Path()
+	path := s.StorePath()
 	content, err := os.ReadFile(path)
 	s.must(err)
 	_, err = s.migration().Run(t.Context())
@@ -295,7 +295,7 @@ func TestABackupOfASharedStoreForAControllerAlone(t *testing.T) {
 	s.Backups = &service
 	file := s.take()
 	s.must(in.Close())
-	s.must(errors.Join(os.Remove(s.Store.Path()), os.RemoveAll(filepath.Join(s.Config.DataDirectory, "pki"))))
+	s.must(errors.Join(os.Remove(s.StorePath()), os.RemoveAll(filepath.Join(s.Config.DataDirectory, "pki"))))
 	r := backup.Restore{File: file, DataDirectory: s.Config.DataDirectory, Key: s.key(), Now: s.Clock.Now}
 	done, err := r.Run(t.Context())
 	s.must(err)
@@ -323,7 +323,7 @@ func TestARestoreIntoEtcdIsKilledAtEachCommit(t *testing.T) {
 	made, err := s.Tokens.Create(t.Context(), api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
 	s.must(err)
 	file := s.take()
-	path := s.Store.Path()
+	path := s.StorePath()
 	s.must(s.Store.Close())
 	_, err = s.migration().Run(t.Context())
 	s.must(err)

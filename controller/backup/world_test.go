@@ -90,7 +90,7 @@ func (w *world) restore(file string, lost bool) backup.Restored {
 	w.t.Helper()
 	w.must(w.Store.Close())
 	if lost {
-		w.must(os.Remove(w.Store.Path()))
+		w.must(os.Remove(w.StorePath()))
 	}
 	w.Clock.Advance(time.Minute)
 	r := backup.Restore{File: file, DataDirectory: w.Config.DataDirectory, Key: store.KeySource{File: w.Config.SealKeyFile}, Replace: !lost, By: "uid 0 of this machine", Now: w.Clock.Now}

@@ -152,7 +152,7 @@ func (c *Core) blobs() (*files.Blobs, error) {
 
 func (c *Core) backups(s *store.Store, blobs *files.Blobs) *backup.Service {
 	return &backup.Service{Store: s, Blobs: blobs, Directory: c.o.Config.DataDirectory, Version: version.Version,
-		Excluded: keptApart(c.o.Config, s.Shared()), Now: c.o.Now, Log: c.o.Log}
+		Excluded: keptApart(c.o.Config, c.o.Shared != nil), Now: c.o.Now, Log: c.o.Log}
 }
 
 func (c *Core) tie(o Options) error {
@@ -167,7 +167,7 @@ func (c *Core) tie(o Options) error {
 	}
 	authority := pki.Options{Dir: filepath.Join(o.Config.DataDirectory, "pki"), Names: CertificateNames(o.Config.Names), RootExists: instances > 0,
 		Now: o.Now, Log: o.Log}
-	if c.Store.Shared() {
+	if o.Shared != nil {
 		authority.Store = c.Store
 	}
 	if c.Authority, err = pki.Load(authority); err != nil {

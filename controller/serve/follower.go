@@ -137,7 +137,7 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 	group.Go(func() error { copies.RunCopies(serving); return nil })
 	group.Go(func() error {
 		select {
-		case <-followed.OutcomeUnknown():
+		case <-followed.Over():
 			return followed.Why()
 		case <-serving.Done():
 			return nil
@@ -222,7 +222,7 @@ func (d *followerAuthority) follow(ctx context.Context, s *store.Store) (*pki.Au
 		select {
 		case <-ctx.Done():
 			return nil, nil
-		case <-s.OutcomeUnknown():
+		case <-s.Over():
 			return nil, s.Why()
 		case <-tick.C:
 		}

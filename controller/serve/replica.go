@@ -110,7 +110,7 @@ func (r *replica) leadershipIn(term *etcd.Term) *leadership {
 }
 
 // lead has requests answered that other replicas hand on, and asks them how far they follow. settle is
-// that of the store.
+// AwaitCommit of the store.
 func (l *leadership) lead(api http.Handler, settle func()) error {
 	if err := l.opened(); err != nil {
 		return err

@@ -23,7 +23,6 @@ import (
 	"github.com/nodehitch/nodehitch/controller/agentupgrade"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/httpapi"
-	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	"github.com/nodehitch/nodehitch/controller/trust/pki"
 	"github.com/nodehitch/nodehitch/controller/ui/certificate"
@@ -72,10 +71,8 @@ func serveAs(ctx context.Context, as *leadership, c config.Config, l *listeners,
 	if err != nil {
 		return err
 	}
-	s.over = func() error { return store.ErrOutcomeUnknown }
 	if as != nil {
-		s.over = as.term.Why
-		err = as.lead(s.handler, s.Store.Settle)
+		err = as.lead(s.handler, s.Store.AwaitCommit)
 	}
 	if err == nil {
 		s.logStart(c, *l, log)
@@ -137,8 +134,8 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	group.Go(func() error { s.Tokens.Run(working); return nil })
 	group.Go(func() error {
 		select {
-		case <-s.Store.OutcomeUnknown():
-			return s.over()
+		case <-s.Store.Over():
+			return s.Store.Why()
 		case <-running.Done():
 			return nil
 		}
@@ -148,8 +145,8 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 		<-running.Done()
 		most := shutdownLimit
 		select {
-		case <-s.Store.OutcomeUnknown():
-			if s.Store.Shared() {
+		case <-s.Store.Over():
+			if s.Ready(working) != nil {
 				most = failedLimit
 			}
 		default:

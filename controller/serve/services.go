@@ -29,8 +29,6 @@ type services struct {
 	nova   *attestation.Nova // nil if attestation is token
 	// browsers is nil if they get the certificate that agents get.
 	browsers *certificate.Certificate
-	// over says why the store has closed OutcomeUnknown.
-	over func() error
 }
 
 // openBrowsers is the certificate for browsers, nil if they get the one that agents get.

@@ -6,14 +6,15 @@ import (
 	"iter"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // A read transaction keeps bbolt from growing its memory map, so a slow backup
@@ -23,13 +24,15 @@ const mapReserve = 1 << 30
 
 // bolt is the engine of one controller alone: a bbolt file.
 type bolt struct {
-	db             *bbolt.DB
-	updates        group
-	outcomeUnknown chan struct{}
-	unknownOnce    sync.Once
+	ending // once the outcome of a commit is unknown
+	db     *bbolt.DB
 }
 
+// openBolt opens the file and creates it when it does not exist; its name then lasts, too.
 func openBolt(path string, lockTimeout time.Duration) (*bolt, error) {
+	if err := preparePath(path); err != nil {
+		return nil, err
+	}
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
 		Timeout:         lockTimeout,
 		InitialMmapSize: mapReserve,
@@ -39,12 +42,10 @@ func openBolt(path string, lockTimeout time.Duration) (*bolt, error) {
 	if err != nil {
 		return nil, explainOpen(path, err)
 	}
-	if err := refuseForeign(db); err != nil {
+	if err := errors.Join(refuseForeign(db), durable.Directory(filepath.Dir(path))); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", path, err), db.Close())
 	}
-	b := &bolt{db: db, outcomeUnknown: make(chan struct{})}
-	b.updates.transact = b.transact
-	return b, nil
+	return &bolt{newEnding(), db}, nil
 }
 
 // refuseForeign refuses the file of another program, which is intact bbolt too.
@@ -59,14 +60,12 @@ func refuseForeign(db *bbolt.DB) error {
 
 func (b *bolt) close() error { return b.db.Close() }
 
-func (b *bolt) view(fn func(reader) error) error {
-	return b.db.View(func(tx *bbolt.Tx) error { return fn(snapshot{tx}) })
+func (b *bolt) view(fn func(snapshot) error) error {
+	return b.db.View(func(tx *bbolt.Tx) error { return fn(boltSnapshot{tx}) })
 }
 
-func (b *bolt) update(fn func(writer) error) error { return b.updates.update(fn) }
-
-// transact is that of group. A panic in bbolt becomes its error: it would end the
-// process: this goroutine runs no client's request.
+// A panic in bbolt becomes the error of transact: it would end the process, because the
+// group's goroutine runs no client's request.
 func (b *bolt) transact(run func(reader) writeSet) (err error) {
 	defer faultsPanic()()
 	defer func() {
@@ -79,12 +78,10 @@ func (b *bolt) transact(run func(reader) writeSet) (err error) {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // of one that was committed it does nothing
-	select {
-	case <-b.outcomeUnknown:
+	if b.why() != nil {
 		return api.NewProblem(api.ProblemUnavailable, "the controller stops because its disk failed")
-	default:
 	}
-	writes := run(snapshot{tx})
+	writes := run(boltSnapshot{tx})
 	if len(writes) == 0 {
 		return nil
 	}
@@ -139,14 +136,14 @@ func commit(tx *bbolt.Tx) (err error) {
 	return tx.Commit()
 }
 
-// snapshot reads a transaction of bbolt.
-type snapshot struct{ tx *bbolt.Tx }
+// boltSnapshot reads a transaction of bbolt.
+type boltSnapshot struct{ tx *bbolt.Tx }
 
-func (s snapshot) has(bucket string) bool { return s.tx.Bucket([]byte(bucket)) != nil }
+func (s boltSnapshot) has(bucket string) bool { return s.tx.Bucket([]byte(bucket)) != nil }
 
-func (s snapshot) get(bucket, key string) []byte { return s.bucket(bucket).Get([]byte(key)) }
+func (s boltSnapshot) get(bucket, key string) []byte { return s.bucket(bucket).Get([]byte(key)) }
 
-func (s snapshot) scan(bucket, prefix string) iter.Seq2[string, []byte] {
+func (s boltSnapshot) scan(bucket, prefix string) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		cursor := s.bucket(bucket).Cursor()
 		for k, value := cursor.Seek([]byte(prefix)); k != nil; k, value = cursor.Next() {
@@ -158,7 +155,7 @@ func (s snapshot) scan(bucket, prefix string) iter.Seq2[string, []byte] {
 }
 
 // bucket panics if the bucket is missing: it was there when the store was opened.
-func (s snapshot) bucket(name string) *bbolt.Bucket {
+func (s boltSnapshot) bucket(name string) *bbolt.Bucket {
 	bucket := s.tx.Bucket([]byte(name))
 	if bucket == nil {
 		panic("the bucket is missing")
@@ -166,11 +163,18 @@ func (s snapshot) bucket(name string) *bbolt.Bucket {
 	return bucket
 }
 
-// Size is that of Tx.
-func (s snapshot) Size() int64 { return s.tx.Size() }
+func (s boltSnapshot) buckets() (names []string) {
+	cursor := s.tx.Cursor()
+	for name, _ := cursor.First(); name != nil; name, _ = cursor.Next() {
+		names = append(names, string(name))
+	}
+	return names
+}
 
-// Space is that of Tx. What bbolt knows of free pages is as of its last write.
-func (s snapshot) Space() (used, free int64, err error) {
+func (s boltSnapshot) size() int64 { return s.tx.Size() }
+
+// What bbolt knows of free pages is as of its last write.
+func (s boltSnapshot) space() (used, free int64, err error) {
 	info, err := os.Stat(s.tx.DB().Path())
 	if err != nil {
 		return 0, 0, err

@@ -10,13 +10,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// OutcomeUnknown is closed when the disk did not confirm a commit, so that it is not
-// known whether the disk holds it. No further change is made: it could overwrite the
-// one state that is known to be whole. The process must end; the next start finds the
-// state before the commit or after it. Of a shared database it is closed when the term is over.
-func (s *Store) OutcomeUnknown() <-chan struct{} { return s.outcomeUnknown }
-
-// ErrOutcomeUnknown ends the process after OutcomeUnknown.
+// ErrOutcomeUnknown is why a store in a file has ended: the disk did not confirm a commit, so
+// that it is not known whether the disk has it. No further change is made: it could overwrite
+// the one state that is known to be whole. The process must end; the next start finds the
+// state before the commit or after it.
 var ErrOutcomeUnknown = errors.New("the disk of the store failed while it confirmed a change, so it is not known whether it holds that change: " +
 	"check the disk, then start the controller again; nothing that was acknowledged depends on that change")
 
@@ -31,7 +28,7 @@ func (b *bolt) notWritten(err error) error {
 	detail := fmt.Sprintf("the controller's disk takes no changes (%v), so nothing of this request was kept: repair the disk under its data directory, then try again", plain(err))
 	switch {
 	case errors.As(err, &number) && !errors.As(err, &place), errors.Is(err, errPages):
-		b.unknownOnce.Do(func() { close(b.outcomeUnknown) })
+		b.end(ErrOutcomeUnknown)
 		err, detail = errors.Join(ErrOutcomeUnknown, err), "the controller's disk failed and the controller stops: check the disk, start the controller again, then check whether the request was done"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		detail = "the controller's disk is full, so nothing of this request was kept: free space under its data directory; the controller needs no restart"

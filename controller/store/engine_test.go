@@ -21,23 +21,24 @@ import (
 )
 
 func TestBoltIsAnEngine(t *testing.T) {
-	conformance(t, func(t *testing.T) (engine, *group) {
+	conformance(t, func(t *testing.T) *Store {
 		b, err := openBolt(filepath.Join(t.TempDir(), "store.db"), time.Second)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = b.close() })
-		return b, &b.updates
+		s := newStore(Options{})
+		s.use(b, nil)
+		t.Cleanup(func() { _ = s.Close() })
+		return s
 	})
 }
 
 // testBuckets are those that the conformance tests use.
 var testBuckets = []string{"meta", "nodes"}
 
-// conformance is what every engine has to do. open returns a new one without buckets,
-// and what its updates wait in.
-func conformance(t *testing.T, open func(*testing.T) (engine, *group)) {
-	for name, test := range map[string]func(*testing.T, engine, *group){
+// conformance is what every engine has to do under a store. open returns a new one without buckets.
+func conformance(t *testing.T, open func(*testing.T) *Store) {
+	for name, test := range map[string]func(*testing.T, *Store){
 		"as one by one":                   asOneByOne,
 		"a bucket that is new":            aNewBucket,
 		"a view sees what is committed":   viewsSeeCommits,
@@ -51,16 +52,16 @@ func conformance(t *testing.T, open func(*testing.T) (engine, *group)) {
 		"closed":                          closedIsClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, g := open(t)
+			s := open(t)
 			if name != "a bucket that is new" {
-				must(t, e.update(func(w writer) error {
+				must(t, s.updates.update(func(w writer) error {
 					for _, bucket := range testBuckets {
 						w.create(bucket)
 					}
 					return nil
 				}))
 			}
-			test(t, e, g)
+			test(t, s)
 		})
 	}
 }
@@ -85,13 +86,13 @@ func together[T any](t rapid.TB, update func(func(T) error) error, g *group, fns
 }
 
 // While an update has its turn, the others of its commit wait for its end.
-func turnAfterTurn(t *testing.T, e engine, g *group) {
-	for busy(g) { // with what came before: it cannot work for those in the bubble
+func turnAfterTurn(t *testing.T, s *Store) {
+	for busy(&s.updates) { // with what came before: it cannot work for those in the bubble
 		runtime.Gosched()
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var begun atomic.Bool
-		must(t, together(t, e.update, g, func(writer) error {
+		must(t, together(t, s.updates.update, &s.updates, func(writer) error {
 			synctest.Wait() // until nothing else can go on
 			if begun.Load() {
 				t.Error("the second has its turn before the first is over")
@@ -131,9 +132,9 @@ func putting(key, value string) func(writer) error {
 }
 
 // contents is all of a bucket.
-func contents(t *testing.T, e engine, bucket string) (list []string) {
+func contents(t *testing.T, s *Store, bucket string) (list []string) {
 	t.Helper()
-	must(t, e.view(func(r reader) error {
+	must(t, s.engine.view(func(r snapshot) error {
 		list = listed(r, bucket, "")
 		return nil
 	}))
@@ -151,12 +152,12 @@ func listed(r reader, bucket, prefix string) []string {
 // Whatever updates do, however they end and whichever share a commit: each reads and
 // leaves what it would if they were transactions of bbolt, one after another, and what
 // a map would.
-func asOneByOne(t *testing.T, e engine, g *group) {
+func asOneByOne(t *testing.T, s *Store) {
 	db, err := bbolt.Open(filepath.Join(t.TempDir(), "alone.db"), 0o600, &bbolt.Options{NoSync: true})
 	must(t, err)
 	defer shut(t, db)
 	rapid.Check(t, func(r *rapid.T) {
-		must(t, e.update(emptied), db.Update(func(tx *bbolt.Tx) error { return emptied(direct{tx}) }))
+		must(t, s.updates.update(emptied), db.Update(func(tx *bbolt.Tx) error { return emptied(direct{tx}) }))
 		plain := newFlat()
 		for range rapid.IntRange(1, 6).Draw(r, "groups") {
 			var programs []program
@@ -168,7 +169,7 @@ func asOneByOne(t *testing.T, e engine, g *group) {
 			for i, p := range programs {
 				fns = append(fns, func(w writer) error { return p.run(w, &shared[i]) })
 			}
-			ends := together(r, e.update, g, fns...)
+			ends := together(r, s.updates.update, &s.updates, fns...)
 			for i, p := range programs {
 				var alone, model string
 				end := outcome(func() error {
@@ -189,7 +190,7 @@ func asOneByOne(t *testing.T, e engine, g *group) {
 				}
 			}
 			for _, bucket := range testBuckets {
-				if diff := cmp.Diff(listed(plain, bucket, ""), contents(t, e, bucket)); diff != "" {
+				if diff := cmp.Diff(listed(plain, bucket, ""), contents(t, s, bucket)); diff != "" {
 					r.Fatalf("the bucket %q is not what it should be: %s", bucket, diff)
 				}
 			}
@@ -329,9 +330,9 @@ func (f flat) scan(bucket, prefix string) iter.Seq2[string, []byte] {
 	}
 }
 
-func aNewBucket(t *testing.T, e engine, g *group) {
+func aNewBucket(t *testing.T, s *Store) {
 	failed := errors.New("no")
-	errs := together(t, e.update, g,
+	errs := together(t, s.updates.update, &s.updates,
 		func(w writer) error { w.create("meta"); return failed },
 		func(w writer) error {
 			if w.has("meta") {
@@ -353,7 +354,7 @@ func aNewBucket(t *testing.T, e engine, g *group) {
 	if !errors.Is(errs[0], failed) || errs[1] != nil || errs[2] != nil {
 		t.Errorf("errors %v", errs)
 	}
-	must(t, e.view(func(r reader) error {
+	must(t, s.engine.view(func(r snapshot) error {
 		if r.has("meta") || !r.has("nodes") {
 			t.Errorf("it has meta: %v, nodes: %v", r.has("meta"), r.has("nodes"))
 		}
@@ -361,19 +362,19 @@ func aNewBucket(t *testing.T, e engine, g *group) {
 	}))
 }
 
-func viewsSeeCommits(t *testing.T, e engine, g *group) {
-	must(t, e.update(putting("n1", "old")))
-	must(t, together(t, e.update, g, putting("n1", "new"), func(writer) error {
-		if diff := cmp.Diff([]string{"n1=old"}, contents(t, e, "nodes")); diff != "" {
+func viewsSeeCommits(t *testing.T, s *Store) {
+	must(t, s.updates.update(putting("n1", "old")))
+	must(t, together(t, s.updates.update, &s.updates, putting("n1", "new"), func(writer) error {
+		if diff := cmp.Diff([]string{"n1=old"}, contents(t, s, "nodes")); diff != "" {
 			t.Errorf("a view sees what may still fail: %s", diff)
 		}
 		return nil
 	})...)
-	if diff := cmp.Diff([]string{"n1=new"}, contents(t, e, "nodes")); diff != "" {
+	if diff := cmp.Diff([]string{"n1=new"}, contents(t, s, "nodes")); diff != "" {
 		t.Error(diff)
 	}
-	must(t, e.view(func(r reader) error {
-		must(t, e.update(putting("n1", "newer")))
+	must(t, s.engine.view(func(r snapshot) error {
+		must(t, s.updates.update(putting("n1", "newer")))
 		if diff := cmp.Diff([]string{"n1=new"}, listed(r, "nodes", "")); diff != "" {
 			t.Errorf("a view is no snapshot: %s", diff)
 		}
@@ -381,7 +382,7 @@ func viewsSeeCommits(t *testing.T, e engine, g *group) {
 	}))
 }
 
-func updatesSeeEachOther(t *testing.T, e engine, g *group) {
+func updatesSeeEachOther(t *testing.T, s *Store) {
 	var seen []string
 	see := func(key string) func(writer) error {
 		return func(w writer) error {
@@ -389,70 +390,70 @@ func updatesSeeEachOther(t *testing.T, e engine, g *group) {
 			return w.put("nodes", key, []byte("1"))
 		}
 	}
-	must(t, together(t, e.update, g, see("b"), see("a"), see("c"))...)
+	must(t, together(t, s.updates.update, &s.updates, see("b"), see("a"), see("c"))...)
 	if diff := cmp.Diff([]string{"[]", "[b=1]", "[a=1 b=1]"}, seen); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func failureIsItsOwn(t *testing.T, e engine, g *group) {
+func failureIsItsOwn(t *testing.T, s *Store) {
 	boom := errors.New("boom")
 	runs := 0
-	errs := together(t, e.update, g, putting("n1", "1"), func(w writer) error {
+	errs := together(t, s.updates.update, &s.updates, putting("n1", "1"), func(w writer) error {
 		runs++
 		return errors.Join(putting("n2", "2")(w), boom)
 	}, putting("n3", "3"))
 	if errs[0] != nil || !errors.Is(errs[1], boom) || errs[2] != nil || runs != 1 {
 		t.Errorf("errors %v, the failing one ran %d times", errs, runs)
 	}
-	if diff := cmp.Diff([]string{"n1=1", "n3=3"}, contents(t, e, "nodes")); diff != "" {
+	if diff := cmp.Diff([]string{"n1=1", "n3=3"}, contents(t, s, "nodes")); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func panicIsItsOwn(t *testing.T, e engine, g *group) {
+func panicIsItsOwn(t *testing.T, s *Store) {
 	boom := errors.New("boom")
-	errs := together(t, e.update, g, func(w writer) error {
+	errs := together(t, s.updates.update, &s.updates, func(w writer) error {
 		panic(errors.Join(putting("n1", "1")(w), boom))
 	}, putting("n2", "2"))
 	if !errors.Is(errs[0], boom) || errs[1] != nil {
 		t.Errorf("errors %v", errs)
 	}
-	if diff := cmp.Diff([]string{"n2=2"}, contents(t, e, "nodes")); diff != "" {
+	if diff := cmp.Diff([]string{"n2=2"}, contents(t, s, "nodes")); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func goexitIsItsOwn(t *testing.T, e engine, g *group) {
-	errs := together(t, e.update, g, func(w writer) error {
+func goexitIsItsOwn(t *testing.T, s *Store) {
+	errs := together(t, s.updates.update, &s.updates, func(w writer) error {
 		defer runtime.Goexit()
 		return putting("n1", "1")(w)
 	}, putting("n2", "2"))
 	must(t, errs[1])
-	if diff := cmp.Diff([]string{"n2=2"}, contents(t, e, "nodes")); diff != "" {
+	if diff := cmp.Diff([]string{"n2=2"}, contents(t, s, "nodes")); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func keysThatAreRefused(t *testing.T, e engine, g *group) {
-	errs := together(t, e.update, g, putting("n1", "1"), putting("", "2"), putting(strings.Repeat("k", maxKey+1), "3"), putting(strings.Repeat("k", maxKey), "4"))
+func keysThatAreRefused(t *testing.T, s *Store) {
+	errs := together(t, s.updates.update, &s.updates, putting("n1", "1"), putting("", "2"), putting(strings.Repeat("k", maxKey+1), "3"), putting(strings.Repeat("k", maxKey), "4"))
 	if errs[0] != nil || errs[1] == nil || errs[2] == nil || errs[3] != nil {
 		t.Errorf("errors %v", errs)
 	}
-	if got := len(contents(t, e, "nodes")); got != 2 {
+	if got := len(contents(t, s, "nodes")); got != 2 {
 		t.Errorf("%d keys, want 2", got)
 	}
 }
 
 // Each adds one to a number that all read: two that ran at the same time, or twice,
 // would show.
-func manyAtOnce(t *testing.T, e engine, _ *group) {
+func manyAtOnce(t *testing.T, s *Store) {
 	const writers, each = 16, 20
 	var all sync.WaitGroup
 	for range writers {
 		all.Go(func() {
 			for range each {
-				err := e.update(func(w writer) error { return w.put("nodes", "sum", append(w.get("nodes", "sum"), '1')) })
+				err := s.updates.update(func(w writer) error { return w.put("nodes", "sum", append(w.get("nodes", "sum"), '1')) })
 				if err != nil {
 					t.Error(err)
 				}
@@ -460,15 +461,15 @@ func manyAtOnce(t *testing.T, e engine, _ *group) {
 		})
 	}
 	all.Wait()
-	if got := len(contents(t, e, "nodes")[0]) - len("sum="); got != writers*each {
+	if got := len(contents(t, s, "nodes")[0]) - len("sum="); got != writers*each {
 		t.Errorf("%d were counted, want %d", got, writers*each)
 	}
 }
 
-func closedIsClosed(t *testing.T, e engine, _ *group) {
-	must(t, e.update(putting("n1", "1")), e.close())
+func closedIsClosed(t *testing.T, s *Store) {
+	must(t, s.updates.update(putting("n1", "1")), s.Close())
 	ran := func(writer) error { t.Error("it ran"); return nil }
-	if err := e.update(ran); err == nil {
+	if err := s.updates.update(ran); err == nil {
 		t.Error("an update of a closed engine succeeded")
 	}
 }

@@ -80,7 +80,7 @@ func (s *Store) Origin() *Origin { return s.origin.Load() }
 func putOrigin(w writer, o Origin) error { return putMeta(w, metaOrigin, o) }
 
 func (s *Store) readOrigin() error {
-	return s.engine.view(func(r reader) error {
+	return s.engine.view(func(r snapshot) error {
 		o, found, err := getMeta[Origin](r, metaOrigin)
 		if found {
 			s.origin.Store(&o)

@@ -21,7 +21,7 @@ func testOlderStore(t *testing.T, schema int, without []string) {
 	m, err := s.readMeta()
 	if err == nil {
 		m.schema = schema
-		err = s.engine.update(func(w writer) error { return m.put(w) })
+		err = s.updates.update(func(w writer) error { return m.put(w) })
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -36,24 +35,16 @@ var ErrNotRecords = errors.New("the line is not a record")
 // importBytes bounds what Import holds in memory besides a line.
 const importBytes = 1 << 20
 
-// lister is a reader that knows its buckets.
-type lister interface {
-	reader
-	// buckets are the names of all, in ascending order.
-	buckets() []string
-}
-
 // Export writes all records by line, as the transaction sees them. The key is not in it. Only
 // a View can be exported. Write it to where it is soon done: while a transaction of a file is
 // open, the file can only grow. Its error is a *CorruptError if a record is damaged.
 func (t *Tx) Export(to io.Writer) error {
-	all, ok := t.reader.(lister)
-	if !ok {
+	if t.snapshot == nil {
 		return errors.New("copying the store: the transaction is an Update, whose changes are not durable yet")
 	}
 	out := bufio.NewWriterSize(to, 64<<10)
-	for _, bucket := range all.buckets() {
-		if err := exportBucket(out, all, bucket); err != nil {
+	for _, bucket := range t.snapshot.buckets() {
+		if err := exportBucket(out, t.snapshot, bucket); err != nil {
 			return err
 		}
 	}
@@ -138,9 +129,6 @@ func (l line) value() ([]byte, error) {
 // that fails leaves a file that is not a store.
 // Its error is an ErrNotRecords if the lines are not those of an Export.
 func Import(path string, lines io.Reader) (err error) {
-	if err := preparePath(path); err != nil {
-		return err
-	}
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s exists", path)
 	}
@@ -207,32 +195,4 @@ func (i *importBatch) write() error {
 	writes := i.writes
 	i.writes, i.bytes = writeSet{}, 0
 	return i.file.transact(func(reader) writeSet { return writes })
-}
-
-func (s snapshot) buckets() (names []string) {
-	cursor := s.tx.Cursor()
-	for name, _ := cursor.First(); name != nil; name, _ = cursor.Next() {
-		names = append(names, string(name))
-	}
-	return names
-}
-
-// Size is that of Tx.
-func (r *records) Size() (bytes int64) {
-	all := r.tree.Root().Iterator()
-	for key, value, more := all.Next(); more; key, value, more = all.Next() {
-		bytes += int64(len(key) + len(value))
-	}
-	return bytes
-}
-
-func (r *records) buckets() (names []string) {
-	all := r.tree.Root().Iterator()
-	for key, _, more := all.Next(); more; key, _, more = all.Next() {
-		if name, found := bytes.CutSuffix(key, []byte("/")); found && !bytes.Contains(name, []byte("/")) {
-			names = append(names, string(name))
-		}
-	}
-	slices.Sort(names)
-	return names
 }

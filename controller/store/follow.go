@@ -45,6 +45,7 @@ var ErrNotLeader = errors.New("the store follows another controller's")
 // follower is the engine of a store that follows: all records are in memory, as the leader has
 // committed them.
 type follower struct {
+	ending
 	store *Store
 	o     Options
 	from  Followed
@@ -53,10 +54,8 @@ type follower struct {
 	// committed are the records after the last commit.
 	committed atomic.Pointer[records]
 	closed    atomic.Bool
-	why       atomic.Pointer[error]
-	over      chan struct{}
 	cancel    context.CancelFunc
-	ended     chan struct{}
+	idle      chan struct{} // closed when nothing is read from the feed any more
 }
 
 // Follow opens a shared database for reading while another controller is its leader. It waits
@@ -67,8 +66,8 @@ type follower struct {
 // this controller does not read; Why has the reason. Of o, only Key, Now and Observe count.
 func Follow(ctx context.Context, o Options, from Followed) (*Store, error) {
 	s := newStore(Options{Now: o.Now, Observe: o.Observe})
-	f := &follower{store: s, o: o, from: from, over: make(chan struct{}), ended: make(chan struct{})}
-	s.engine, s.outcomeUnknown = f, f.over
+	f := &follower{ending: newEnding(), store: s, o: o, from: from, idle: make(chan struct{})}
+	s.use(f, nil)
 	for {
 		because, err := f.next(ctx)
 		if err != nil {
@@ -88,15 +87,14 @@ func Follow(ctx context.Context, o Options, from Followed) (*Store, error) {
 }
 
 func (f *follower) run(ctx context.Context) {
-	defer close(f.ended)
+	defer close(f.idle)
 	for {
 		because, err := f.next(ctx)
 		if err == nil && because != "" {
 			err = errors.New(because)
 		}
 		if err != nil {
-			f.why.Store(&err)
-			close(f.over)
+			f.end(err)
 			return
 		}
 	}
@@ -224,21 +222,21 @@ func (f *follower) check() error {
 	if f.closed.Load() {
 		return errClosed
 	}
-	if why := f.why.Load(); why != nil {
+	if why := f.why(); why != nil {
 		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-			"this controller does not follow the leader any more: ask another one, or this one again once it does"), *why)
+			"this controller does not follow the leader any more: ask another one, or this one again once it does"), why)
 	}
 	return f.from.Feed.Check()
 }
 
-func (f *follower) view(fn func(reader) error) error {
+func (f *follower) view(fn func(snapshot) error) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	return fn(f.committed.Load())
 }
 
-func (f *follower) update(func(writer) error) error {
+func (f *follower) transact(func(reader) writeSet) error {
 	if f.closed.Load() {
 		return errClosed
 	}
@@ -251,16 +249,8 @@ func (f *follower) close() error {
 		return nil
 	}
 	f.cancel()
-	<-f.ended
+	<-f.idle
 	return errors.Join(f.from.Feed.Close(), f.from.History.flush())
-}
-
-// Why is why a store that follows has ended, nil for any other and before that.
-func (s *Store) Why() error {
-	if f, ok := s.engine.(*follower); ok && f.why.Load() != nil {
-		return *f.why.Load()
-	}
-	return nil
 }
 
 func emptyRecords() *records { return &records{tree: iradix.New[[]byte]()} }

@@ -77,7 +77,7 @@ func (d followingStore) has(t testing.TB, want ...string) {
 func (d followingStore) ends(t testing.TB) error {
 	t.Helper()
 	loopback.Until(t, "the follower has ended", func() bool { return d.Why() != nil })
-	<-d.OutcomeUnknown()
+	<-d.Over()
 	err := d.View(func(*Tx) error { t.Error("it answers"); return nil })
 	if !isProblem(err, api.ProblemUnavailable) {
 		t.Errorf("a view: %v", err)
@@ -113,7 +113,7 @@ func TestAFollower(t *testing.T) {
 		t.Errorf("epoch %d from %v, want %d", f.Epoch(), f.Origin(), epoch)
 	}
 	must(t, f.Close())
-	if again := newHistory(t, b.history()); again.last.Sequence != s.engine.(*shared).committed.Load().sequence {
+	if again := newHistory(t, b.history()); again.last.Sequence != commitsOf(s) {
 		t.Errorf("it has seen commit %d", again.last.Sequence)
 	}
 }
@@ -215,7 +215,7 @@ func TestAFollowerWithAnotherKeyOrSchema(t *testing.T) {
 		t.Errorf("with another key: %v", err)
 	}
 	f := b.follow(t, d)
-	must(t, s.engine.update(func(w writer) error {
+	must(t, s.updates.update(func(w writer) error {
 		return meta{schema: Schema() + 1, epoch: s.Epoch(), keyID: s.KeyID()}.put(w)
 	}))
 	var wrong *SchemaError
@@ -452,7 +452,7 @@ type mirrored struct {
 	f *follower
 }
 
-func (m mirrored) view(fn func(reader) error) error {
+func (m mirrored) view(fn func(snapshot) error) error {
 	for m.f.committed.Load() == nil || m.f.committed.Load().sequence < m.shared.committed.Load().sequence || m.f.check() != nil {
 		runtime.Gosched()
 	}
@@ -463,10 +463,11 @@ func (m mirrored) view(fn func(reader) error) error {
 func TestAFollowerIsAnEngineForViews(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	conformance(t, func(t *testing.T) (engine, *group) {
+	conformance(t, func(t *testing.T) *Store {
 		d.prefix = "/" + filepath.Base(t.Name())
-		e := d.engine(t)
-		f := &follower{store: &Store{keys: &keys{id: e.signer.keyID}}, signer: e.signer,
+		s := d.store(t)
+		e := s.engine.(*shared)
+		f := &follower{ending: newEnding(), store: &Store{keys: &keys{id: e.signer.keyID}}, signer: e.signer,
 			from: Followed{Feed: d.connect(t).Follow(nil), History: newHistory(t, filepath.Join(t.TempDir(), "history.json"))}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
@@ -489,6 +490,7 @@ func TestAFollowerIsAnEngineForViews(t *testing.T) {
 			running.Wait()
 			_ = f.from.Feed.Close()
 		})
-		return mirrored{e, f}, &e.updates
+		s.engine = mirrored{e, f}
+		return s
 	})
 }

@@ -13,9 +13,9 @@ import "sync"
 // If a commit may only be so large, one that is full ends before the update that does not
 // fit, which is committed next; an update that fits into none is refused.
 type group struct {
-	// transact gives run a snapshot and makes the changes that it returns durable.
-	// No other write comes in between. Its error may come before run or after it.
+	// transact is that of the engine, and busy is locked meanwhile.
 	transact func(run func(reader) writeSet) error
+	busy     sync.Mutex
 	// limits of a commit; nil if there are none.
 	limits *limits
 
@@ -39,7 +39,10 @@ type member struct {
 	refused error
 }
 
-// update is that of engine.
+// update runs fn once, alone among writers, on what those before it have left.
+// When it returns nil, all that fn wrote is durable. When fn returns an error or
+// panics, none of its writes is kept, and those of other writers are. An error of
+// the commit reaches every writer whose fn saw or wrote what was to be committed.
 func (g *group) update(fn func(writer) error) error {
 	m := &member{turn: make(chan *image), ran: make(chan struct{}), committed: make(chan error, 1)}
 	g.join(m)
@@ -98,8 +101,9 @@ func (g *group) work() {
 // commit commits what fits and returns the members that are left. The first of these has
 // run on what was committed.
 func (g *group) commit(members []*member) (left []*member) {
-	err := g.transact(func(snapshot reader) writeSet {
-		shared := newImage(snapshot)
+	g.busy.Lock()
+	err := g.transact(func(committed reader) writeSet {
+		shared := newImage(committed)
 		full := g.limits.count()
 		for i, m := range members {
 			if !m.over {
@@ -118,6 +122,7 @@ func (g *group) commit(members []*member) (left []*member) {
 		}
 		return shared.writes
 	})
+	g.busy.Unlock()
 	if err != nil && len(left) > 0 { // the first one saw what is not committed
 		members, left = append(members, left[0]), left[1:]
 	}

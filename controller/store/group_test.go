@@ -28,7 +28,7 @@ func commits(t rapid.TB, s *Store) (n int) {
 // panicked with.
 func updates(t rapid.TB, s *Store, fns ...func(*Tx) error) []error {
 	t.Helper()
-	return together(t, s.Update, &s.engine.(*bolt).updates, fns...)
+	return together(t, s.Update, &s.updates, fns...)
 }
 
 func putNode(id string) func(*Tx) error {
@@ -131,7 +131,7 @@ func onDevice(t *testing.T, s *Store, device string) (back func()) {
 	open, err := os.ReadDir("/proc/self/fd")
 	must(t, err)
 	for _, entry := range open {
-		if path, _ := os.Readlink(filepath.Join("/proc/self/fd", entry.Name())); path == s.Path() {
+		if path, _ := os.Readlink(filepath.Join("/proc/self/fd", entry.Name())); path == raw(s).Path() {
 			_, err = fmt.Sscan(entry.Name(), &fd)
 			must(t, err)
 		}
@@ -186,7 +186,7 @@ func TestACommitThatTheDiskDoesNotTake(t *testing.T) {
 				t.Errorf("%d were told of a commit, want the one that needed none", told)
 			}
 			select {
-			case <-s.OutcomeUnknown():
+			case <-s.Over():
 				if !c.outcomeUnknown {
 					t.Error("the outcome is unknown")
 				}
@@ -214,7 +214,7 @@ func TestACommitThatTheDiskDoesNotTake(t *testing.T) {
 // spoil makes a page of the file one that bbolt cannot read.
 func spoil(t *testing.T, s *Store, page uint64) {
 	t.Helper()
-	f, err := os.OpenFile(s.Path(), os.O_WRONLY, 0)
+	f, err := os.OpenFile(raw(s).Path(), os.O_WRONLY, 0)
 	must(t, err)
 	_, err = f.WriteAt(make([]byte, pageHeader), int64(page)*int64(os.Getpagesize()))
 	must(t, err, f.Close())
@@ -226,7 +226,7 @@ func leaves(t *testing.T, s *Store) (pages []uint64) {
 	var root uint64
 	must(t, raw(s).View(func(tx *bbolt.Tx) error { root = uint64(tx.Bucket([]byte(bucketNodes)).Root()); return nil }))
 	size := os.Getpagesize()
-	p := body{id: root, data: read(t, s.Path())[int(root)*size:][:size]}
+	p := body{id: root, data: read(t, raw(s).Path())[int(root)*size:][:size]}
 	if p.kind() == leafPage {
 		return []uint64{root}
 	}
@@ -288,7 +288,7 @@ func TestACommitThatMeetsAPageThatCannotBeRead(t *testing.T) {
 		wantError(t, err, "stops", errPages.Error())
 	}
 	select {
-	case <-s.OutcomeUnknown():
+	case <-s.Over():
 	default:
 		t.Error("the outcome is not unknown")
 	}

@@ -29,7 +29,7 @@ func (s *Store) MarkMoved(m Moved) error {
 
 // Moved says where the state of the store went, false if it is here.
 func (s *Store) Moved() (m Moved, moved bool, err error) {
-	err = s.engine.view(func(r reader) (err error) {
+	err = s.engine.view(func(r snapshot) (err error) {
 		m, moved, err = getMeta[Moved](r, metaMoved)
 		return err
 	})

@@ -144,7 +144,9 @@ func (r *Replacement) Old() (*Store, error) {
 	}
 	e := &shared{term: r.shared.Term, history: r.shared.History}
 	e.committed.Store(r.there)
-	s := &Store{engine: readOnly{e}, keys: r.keys, now: r.now, outcomeUnknown: r.shared.Term.Over(), recent: newRecent()}
+	s := newStore(Options{Now: r.now})
+	s.keys = r.keys
+	s.use(readOnly{e}, nil)
 	m, err := s.readMeta()
 	if err == nil {
 		err = s.verify(m)
@@ -160,19 +162,15 @@ func (r *Replacement) Old() (*Store, error) {
 // readOnly is a shared database that is not changed.
 type readOnly struct{ *shared }
 
-func (readOnly) update(func(writer) error) error { return errReadOnly }
-func (readOnly) close() error                    { return nil }
+func (readOnly) transact(func(reader) writeSet) error { return errReadOnly }
+func (readOnly) close() error                         { return nil }
 
 // Fill makes the records those of the other store. It refuses records that do not fit before it
 // changes anything. Every commit but the last one says by its head that the replacement is
 // unfinished. If beforeLast is set, it is called before the last commit, which then has only
 // the head. After an error, Fill may have changed the records: the command must be run again.
 func (r *Replacement) Fill(from *Store, by Unfinished, beforeLast func() error) error {
-	return from.engine.view(func(source reader) error {
-		src, ok := source.(lister)
-		if !ok {
-			return errReadOnly
-		}
+	return from.engine.view(func(src snapshot) error {
 		s := r.steps(by)
 		if err := r.changes(src, s.fits); err != nil {
 			return err
@@ -195,7 +193,7 @@ func (r *Replacement) Fill(from *Store, by Unfinished, beforeLast func() error) 
 // changes calls fn with what has to be changed: a value, none for a key that is deleted. The
 // key "" is the bucket itself. What the store says about itself comes first, so that each
 // head has its epoch.
-func (r *Replacement) changes(src lister, fn func(change) error) error {
+func (r *Replacement) changes(src snapshot, fn func(change) error) error {
 	for _, bucket := range metaFirst(src.buckets()) {
 		if err := r.changesOf(src, bucket, fn); err != nil {
 			return err
@@ -230,7 +228,7 @@ func (r *Replacement) changes(src lister, fn func(change) error) error {
 	return nil
 }
 
-func (r *Replacement) changesOf(src lister, bucket string, fn func(change) error) (err error) {
+func (r *Replacement) changesOf(src snapshot, bucket string, fn func(change) error) (err error) {
 	defer guard(bucket, "", &err)
 	there := r.there.has(bucket)
 	if !there {

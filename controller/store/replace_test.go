@@ -117,7 +117,7 @@ func TestADamagedRecordIsNotExported(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
 	update(t, s, putNode("n1"))
-	must(t, s.engine.update(func(w writer) error { return w.put(bucketNodes, "n1", []byte("xxxxxxx")) }))
+	must(t, s.updates.update(func(w writer) error { return w.put(bucketNodes, "n1", []byte("xxxxxxx")) }))
 	var corrupt *CorruptError
 	if err := s.View(func(tx *Tx) error { return tx.Export(io.Discard) }); !errors.As(err, &corrupt) || corrupt.Key != "n1" {
 		t.Errorf("error %v", err)

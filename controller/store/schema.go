@@ -58,7 +58,7 @@ type meta struct {
 }
 
 func (s *Store) readMeta() (m meta, err error) {
-	err = s.engine.view(func(r reader) (err error) {
+	err = s.engine.view(func(r snapshot) (err error) {
 		m, err = metaOf(r)
 		return err
 	})
@@ -104,14 +104,14 @@ func (s *Store) verify(m meta) error {
 	if m.schema < firstSchema || m.schema > Schema() {
 		return &SchemaError{Found: m.schema}
 	}
-	return s.engine.view(func(r reader) error {
+	return s.engine.view(func(r snapshot) error {
 		return verifyRecords(r, m.schema == Schema())
 	})
 }
 
 // migrate brings the store to this controller's schema, all of it or nothing.
 func (s *Store) migrate(m meta) error {
-	err := s.engine.update(func(w writer) error {
+	err := s.updates.update(func(w writer) error {
 		for _, step := range migrations[m.schema-firstSchema:] {
 			if err := step(w); err != nil {
 				return fmt.Errorf("from version %d: %w", m.schema, err)
@@ -129,7 +129,7 @@ func (s *Store) migrate(m meta) error {
 
 // create makes a new file a store, all of it or nothing.
 func (s *Store) create(m meta) error {
-	return s.engine.update(func(w writer) error {
+	return s.updates.update(func(w writer) error {
 		w.create(bucketMeta)
 		for _, name := range recordBuckets {
 			w.create(name)

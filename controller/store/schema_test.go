@@ -52,7 +52,7 @@ func refusedUnchanged(t *testing.T, p place, change func(meta, writer) error, wa
 	s := p.open(t)
 	m, err := s.readMeta()
 	if err == nil {
-		err = s.engine.update(func(w writer) error { return change(m, w) })
+		err = s.updates.update(func(w writer) error { return change(m, w) })
 	}
 	if err != nil {
 		t.Fatal(err)

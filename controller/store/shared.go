@@ -1,12 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	iradix "github.com/hashicorp/go-immutable-radix/v2"
@@ -37,8 +38,9 @@ type Term interface {
 	Commit(head []byte, changes map[string][]byte) error
 	// Check fails once another controller may have begun a term.
 	Check() error
-	// Over is closed when the term is over.
+	// Over is closed when the term is over, and Why is the reason, nil before that.
 	Over() <-chan struct{}
+	Why() error
 	// Limits are how many changes one commit may have, and how many bytes in keys, values
 	// and Overhead of each.
 	Limits() (changes, bytes int)
@@ -54,12 +56,9 @@ type shared struct {
 	term    Term
 	signer  *signer
 	history *History
-	updates group
 	// committed are the records after the last commit.
 	committed atomic.Pointer[records]
-
-	mu     sync.Mutex // held by a commit
-	closed atomic.Bool
+	closed    atomic.Bool
 }
 
 func (s *Store) openShared(o Options) (err error) {
@@ -108,10 +107,9 @@ func (s *Store) openShared(o Options) (err error) {
 		}
 	}
 	e.committed.Store(loaded)
-	e.updates.transact = e.transact
-	changes, bytes := term.Limits()
-	e.updates.limits = &limits{changes: changes, bytes: bytes, overhead: sharedOverhead(term)}
-	s.engine, s.outcomeUnknown = e, term.Over()
+	most := &limits{overhead: sharedOverhead(term)}
+	most.changes, most.bytes = term.Limits()
+	s.use(e, most)
 	e.history.Seen(cluster, revision, head)
 	return e.history.flush()
 }
@@ -132,19 +130,14 @@ func (e *shared) check() error {
 	return e.term.Check()
 }
 
-func (e *shared) view(fn func(reader) error) error {
+func (e *shared) view(fn func(snapshot) error) error {
 	if err := e.check(); err != nil {
 		return err
 	}
 	return fn(e.committed.Load())
 }
 
-func (e *shared) update(fn func(writer) error) error { return e.updates.update(fn) }
-
-// transact is that of group.
 func (e *shared) transact(run func(reader) writeSet) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if err := errors.Join(e.check(), e.history.writable()); err != nil {
 		return err
 	}
@@ -164,19 +157,12 @@ func (e *shared) transact(run func(reader) writeSet) error {
 	return nil
 }
 
-// Settle waits for the end of a commit that is on its way. A store that follows this one may have
-// it already, because the database tells all of a commit at the same time.
-func (s *Store) Settle() {
-	if e, ok := s.engine.(*shared); ok {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-	}
-}
+func (e *shared) over() <-chan struct{} { return e.term.Over() }
+
+func (e *shared) why() error { return e.term.Why() }
 
 func (e *shared) close() error {
 	e.closed.Store(true)
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	return errors.Join(e.term.Close(), e.history.flush())
 }
 
@@ -231,3 +217,25 @@ func (r *records) require(bucket string) {
 		panic("the bucket is missing")
 	}
 }
+
+func (r *records) size() (bytes int64) {
+	all := r.tree.Root().Iterator()
+	for key, value, more := all.Next(); more; key, value, more = all.Next() {
+		bytes += int64(len(key) + len(value))
+	}
+	return bytes
+}
+
+func (r *records) buckets() (names []string) {
+	all := r.tree.Root().Iterator()
+	for key, _, more := all.Next(); more; key, _, more = all.Next() {
+		if name, found := bytes.CutSuffix(key, []byte("/")); found && !bytes.Contains(name, []byte("/")) {
+			names = append(names, string(name))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// No file has them.
+func (r *records) space() (used, free int64, err error) { return 0, 0, nil }

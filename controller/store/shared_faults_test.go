@@ -28,7 +28,7 @@ import (
 // dead says that the store answers nothing, for good.
 func dead(t *testing.T, s *Store) {
 	t.Helper()
-	<-s.OutcomeUnknown()
+	<-s.Over()
 	ran := func(*Tx) error { t.Error("it ran"); return nil }
 	for what, err := range map[string]error{"a view": s.View(ran), "an update": s.Update(ran)} {
 		if !isProblem(err, api.ProblemUnavailable) {
@@ -61,7 +61,7 @@ func TestTheAnswerToACommitIsLost(t *testing.T) {
 				t.Fatalf("error %v, told of a commit: %v", err, told)
 			}
 			select {
-			case <-s.OutcomeUnknown():
+			case <-s.Over():
 			default:
 				t.Fatal("the term goes on")
 			}

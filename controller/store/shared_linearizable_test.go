@@ -49,7 +49,7 @@ func (s *server) run(t *testing.T, ctx context.Context) {
 		s.terms.Add(1)
 		s.current.Store(opened)
 		select {
-		case <-opened.OutcomeUnknown():
+		case <-opened.Over():
 		case <-ctx.Done():
 		}
 		s.current.Store(nil)
@@ -188,7 +188,7 @@ func harm(t *testing.T, cluster *etcdtest.Cluster, servers []*server, clients *s
 	switch i % 4 {
 	case 0: // what it has sent comes when another one is the leader, and is the last one's to come
 		s.proxy.Delay()
-		<-opened.OutcomeUnknown()
+		<-opened.Over()
 		next, opened := theLeader(t, servers)
 		if next == s {
 			t.Fatal("a controller that is cut off became the leader")
@@ -201,11 +201,11 @@ func harm(t *testing.T, cluster *etcdtest.Cluster, servers []*server, clients *s
 		s.proxy.Heal()
 		loopback.Until(t, "etcd has got the late commit", func() bool { return applied(t, cluster.Members[0]) > before })
 		next.proxy.Lose(etcdtest.ToEtcd, etcdtest.ToClient)
-		<-opened.OutcomeUnknown()
+		<-opened.Over()
 		next.proxy.Heal()
 	case 1:
 		s.proxy.Lose(etcdtest.ToClient)
-		<-opened.OutcomeUnknown()
+		<-opened.Over()
 		s.proxy.Heal()
 	case 2: // it may notice nothing
 		m := cluster.Members[rand.IntN(len(cluster.Members))]
@@ -229,7 +229,7 @@ func theLeader(t *testing.T, servers []*server) (found *server, opened *Store) {
 				continue
 			}
 			select {
-			case <-opened.OutcomeUnknown(): // it is about to notice
+			case <-opened.Over(): // it is about to notice
 			default:
 				found = s
 				return true

@@ -130,21 +130,20 @@ func newHistory(t testing.TB, path string) *History {
 func TestSharedIsAnEngine(t *testing.T) {
 	t.Parallel()
 	d := newDatabase(t)
-	conformance(t, func(t *testing.T) (engine, *group) {
+	conformance(t, func(t *testing.T) *Store {
 		d.prefix = "/" + filepath.Base(t.Name())
-		e := d.engine(t)
-		return e, &e.updates
+		return d.store(t)
 	})
 }
 
-func (d database) engine(t *testing.T) *shared {
+// store has no buckets.
+func (d database) store(t *testing.T) *Store {
 	t.Helper()
-	s := &Store{}
+	s := newStore(Options{})
 	must(t, s.openShared(Options{Key: KeySource{File: filepath.Join(t.TempDir(), "key"), Create: true},
 		Shared: &Shared{Term: d.term(t), History: newHistory(t, filepath.Join(t.TempDir(), "history.json")), Name: "etcd"}}))
-	e := s.engine.(*shared)
-	t.Cleanup(func() { _ = e.close() })
-	return e
+	t.Cleanup(func() { _ = s.Close() })
+	return s
 }
 
 func puttingMany(name string, n int) func(writer) error {
@@ -160,11 +159,11 @@ func puttingMany(name string, n int) func(writer) error {
 
 // An etcd that takes little: what comes together goes out in as few commits as it fits in.
 func TestUpdatesThatDoNotFitIntoOneCommit(t *testing.T) {
-	e := newDatabase(t, "--max-txn-ops=8").engine(t) // one of them is the head's
-	must(t, e.update(func(w writer) error { w.create("nodes"); return nil }))
-	before := e.committed.Load().sequence
+	s := newDatabase(t, "--max-txn-ops=8").store(t) // one of them is the head's
+	must(t, s.updates.update(func(w writer) error { w.create("nodes"); return nil }))
+	before := commitsOf(s)
 	var saw []string
-	errs := together(t, e.update, &e.updates, puttingMany("a", 3), puttingMany("b", 4), func(w writer) error {
+	errs := together(t, s.updates.update, &s.updates, puttingMany("a", 3), puttingMany("b", 4), func(w writer) error {
 		saw = listed(w, "nodes", "b")
 		return puttingMany("c", 1)(w)
 	}, puttingMany("d", 8), puttingMany("e", 6))
@@ -176,26 +175,26 @@ func TestUpdatesThatDoNotFitIntoOneCommit(t *testing.T) {
 	if diff := cmp.Diff([]string{"b0=b", "b1=b", "b2=b", "b3=b"}, saw); diff != "" {
 		t.Errorf("an update does not see the one before it: %s", diff)
 	}
-	if n := e.committed.Load().sequence - before; n != 2 {
+	if n := commitsOf(s) - before; n != 2 {
 		t.Errorf("%d commits, want 2: a and b, c and e", n)
 	}
-	if got := len(contents(t, e, "nodes")); got != 3+4+1+6 {
+	if got := len(contents(t, s, "nodes")); got != 3+4+1+6 {
 		t.Errorf("%d records, want 14: none of the one that is too large", got)
 	}
 }
 
 // The one that did not fit into a commit that failed has seen what is not there.
 func TestAFailedCommitFailsTheUpdateThatComesNext(t *testing.T) {
-	e := newDatabase(t, "--max-txn-ops=4").engine(t)
-	must(t, e.update(func(w writer) error { w.create("nodes"); return nil }))
-	e.updates.limits.changes = 5 // as if etcd had been started again with less
-	errs := together(t, e.update, &e.updates, puttingMany("a", 4), puttingMany("b", 2), puttingMany("c", 1))
+	s := newDatabase(t, "--max-txn-ops=4").store(t)
+	must(t, s.updates.update(func(w writer) error { w.create("nodes"); return nil }))
+	s.updates.limits.changes = 5 // as if etcd had been started again with less
+	errs := together(t, s.updates.update, &s.updates, puttingMany("a", 4), puttingMany("b", 2), puttingMany("c", 1))
 	for i, err := range errs {
 		if failed := isProblem(err, api.ProblemUnavailable); failed != (i < 2) || !failed && err != nil {
 			t.Errorf("update %d: %v", i, err)
 		}
 	}
-	if diff := cmp.Diff([]string{"c0=c"}, contents(t, e, "nodes")); diff != "" {
+	if diff := cmp.Diff([]string{"c0=c"}, contents(t, s, "nodes")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -329,26 +328,46 @@ func (t slowTerm) Commit(head []byte, changes map[string][]byte) error {
 	return err
 }
 
-// After Settle a store has what etcd has told others before.
-func TestACommitIsSeenElsewhereFirst(t *testing.T) {
-	a, _ := replicas(t)
+// openSlow opens the store in a slow term, and begins to put n1. It returns once etcd has that.
+func (r replica) openSlow(t *testing.T) (s *Store, release func(), done <-chan error) {
+	t.Helper()
 	d := newDatabase(t)
-	first, _ := a.open(t, d)
+	first, _ := r.open(t, d)
 	shut(t, first)
 	slow := slowTerm{made: make(chan struct{}), release: make(chan struct{})}
-	s, _, err := a.try(t, d, func(o *Shared) { slow.Term = o.Term.(*etcd.Term); o.Term = slow })
+	s, _, err := r.try(t, d, func(o *Shared) { slow.Term = o.Term.(*etcd.Term); o.Term = slow })
 	must(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	done := make(chan error, 1)
-	go func() { done <- s.Update(putNode("n1")) }()
+	put := make(chan error, 1)
+	go func() { put <- s.Update(putNode("n1")) }()
 	<-slow.made
+	return s, func() { close(slow.release) }, put
+}
+
+// After AwaitCommit a store has what etcd has told others before.
+func TestACommitIsSeenElsewhereFirst(t *testing.T) {
+	a, _ := replicas(t)
+	s, release, done := a.openSlow(t)
 	if found := nodeIDs(t, s); len(found) > 0 {
 		t.Errorf("%v before etcd has answered", found)
 	}
-	time.AfterFunc(100*time.Millisecond, func() { close(slow.release) }) // while Settle waits
-	s.Settle()
+	time.AfterFunc(100*time.Millisecond, release) // while AwaitCommit waits
+	s.AwaitCommit()
 	if found := nodeIDs(t, s); len(found) != 1 {
 		t.Errorf("%v are there, expected n1", found)
 	}
 	must(t, <-done)
+}
+
+// Close lets a commit end that is on its way, and writes down that this controller has seen it.
+func TestCloseWaitsForTheCommit(t *testing.T) {
+	a, _ := replicas(t)
+	s, release, done := a.openSlow(t)
+	time.AfterFunc(100*time.Millisecond, release) // while Close waits
+	shut(t, s)
+	seen := newHistory(t, a.history()).last.Sequence
+	must(t, <-done)
+	if last := commitsOf(s); seen != last {
+		t.Errorf("the disk has commit %d, and the last one is %d", seen, last)
+	}
 }

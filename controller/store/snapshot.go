@@ -23,23 +23,19 @@ func (k KeySource) ID() (string, error) {
 // Size is about how many bytes the records take in a file, or in a backup; that of an Update is
 // zero.
 func (t *Tx) Size() int64 {
-	file, ok := t.reader.(interface{ Size() int64 })
-	if !ok {
+	if t.snapshot == nil {
 		return 0
 	}
-	return file.Size()
+	return t.snapshot.size()
 }
 
 // Space is how many bytes of the file hold records, and how many are free: bbolt keeps free pages
-// and what it has reserved for those to come. Of an Update it is zero.
+// and what it has reserved for those to come. Of an Update, and of a shared database, it is zero.
 func (t *Tx) Space() (used, free int64, err error) {
-	file, ok := t.reader.(interface {
-		Space() (used, free int64, err error)
-	})
-	if !ok {
+	if t.snapshot == nil {
 		return 0, 0, nil
 	}
-	return file.Space()
+	return t.snapshot.space()
 }
 
 // Hold keeps every other process from opening the store at path, which need not be

@@ -7,11 +7,8 @@ package store
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"time"
-
-	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // Options says where the store is and what unseals it.
@@ -43,19 +40,18 @@ type Options struct {
 
 // Store is the open database. It is safe for concurrent use; one process has it
 // open at a time. One that is shared ends with the term: then each View and Update fails,
-// and OutcomeUnknown is closed.
+// and Over is closed.
 type Store struct {
-	engine         engine
-	path           string
-	schema         int
-	keys           *keys
-	now            func() time.Time
-	derive         func(*Tx) error
-	observe        func(write bool, took time.Duration, failed bool)
-	epoch          atomic.Int64
-	outcomeUnknown <-chan struct{}
-	origin         atomic.Pointer[Origin]
-	recent         recent
+	engine  engine
+	updates group
+	schema  int
+	keys    *keys
+	now     func() time.Time
+	derive  func(*Tx) error
+	observe func(write bool, took time.Duration, failed bool)
+	epoch   atomic.Int64
+	origin  atomic.Pointer[Origin]
+	recent  recent
 }
 
 // Open opens the store and creates it when it does not exist. A store of an older schema is
@@ -80,22 +76,23 @@ func newStore(o Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Store{path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe,
-		recent: newRecent()}
+	return &Store{now: o.Now, derive: o.Derive, observe: o.Observe, recent: newRecent()}
+}
+
+// use gives the store its engine, and the limits of each commit, nil for none.
+func (s *Store) use(e engine, most *limits) {
+	s.engine, s.updates.transact, s.updates.limits = e, e.transact, most
 }
 
 func (s *Store) openEngine(o Options) (name string, err error) {
 	if o.Shared != nil {
 		return o.Shared.Name, s.openShared(o)
 	}
-	if err := preparePath(o.Path); err != nil {
-		return "", err
-	}
 	file, err := openBolt(o.Path, o.LockTimeout)
 	if err != nil {
 		return "", err
 	}
-	s.engine, s.outcomeUnknown = file, file.outcomeUnknown
+	s.use(file, nil)
 	return o.Path, nil
 }
 
@@ -142,14 +139,9 @@ func (s *Store) start(o Options) error {
 				return err
 			}
 		}
-		if err := s.migrate(m); err != nil {
-			return err
-		}
+		return s.migrate(m)
 	}
-	if s.Shared() {
-		return nil
-	}
-	return durable.Directory(filepath.Dir(s.path))
+	return nil
 }
 
 func anotherKey(want string, source KeySource, got string) error {
@@ -158,13 +150,25 @@ func anotherKey(want string, source KeySource, got string) error {
 }
 
 // Close waits for running transactions and lets other processes open the file.
-func (s *Store) Close() error { return s.engine.close() }
+func (s *Store) Close() error {
+	s.updates.busy.Lock()
+	defer s.updates.busy.Unlock()
+	return s.engine.close()
+}
 
-// Path is the database file, "" if it is shared.
-func (s *Store) Path() string { return s.path }
+// AwaitCommit waits for the end of a commit that is on its way. A store that follows this one
+// may have it already, because the database tells all of a commit at the same time.
+func (s *Store) AwaitCommit() {
+	s.updates.busy.Lock()
+	defer s.updates.busy.Unlock()
+}
 
-// Shared reports whether several controllers share the database.
-func (s *Store) Shared() bool { return s.path == "" }
+// Over is closed when the store has ended by itself, and takes no change any more: see
+// ErrOutcomeUnknown, Shared.Term and Follow.
+func (s *Store) Over() <-chan struct{} { return s.engine.over() }
+
+// Why is why the store has ended by itself, nil before that.
+func (s *Store) Why() error { return s.engine.why() }
 
 // Schema is that of the file: an older one than this controller's only in BeforeMigration.
 func (s *Store) Schema() int { return s.schema }
@@ -177,13 +181,13 @@ func (s *Store) Epoch() int64 { return s.epoch.Load() }
 func (s *Store) View(fn func(*Tx) error) error {
 	defer s.observed(time.Now(), false, new(bool))
 	defer faultsPanic()()
-	return s.engine.view(func(r reader) error { return fn(&Tx{reader: r, recent: &s.recent}) })
+	return s.engine.view(func(r snapshot) error { return fn(&Tx{reader: r, snapshot: r, recent: &s.recent}) })
 }
 
 // Update runs fn once, as one transaction, alone among writers. When it returns nil
 // all that fn wrote is on disk; when fn returns an error or panics, none of it is.
 // If the disk fails, none of it is either, and the error is an *api.Problem that says what
-// to do; but see OutcomeUnknown.
+// to do; but see ErrOutcomeUnknown.
 //
 // Updates that come at the same time share a commit: fn sees what those before it
 // wrote, and no request is answered before that is on disk. An fn that changes nothing
@@ -194,7 +198,7 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	defer faultsPanic()()
 	tx := &Tx{recent: &s.recent}
 	var own error
-	err := s.engine.update(func(w writer) error {
+	err := s.updates.update(func(w writer) error {
 		tx.reader, tx.writer = w, w
 		if own = fn(tx); own == nil && s.derive != nil {
 			own = s.derive(tx)
@@ -219,10 +223,11 @@ func (s *Store) observed(began time.Time, write bool, failed *bool) {
 
 // Tx is a transaction. It must not be used after the function that got it returns.
 type Tx struct {
-	reader reader
-	writer writer // nil in a View
-	recent *recent
-	by     string
+	reader   reader
+	writer   writer   // nil in a View
+	snapshot snapshot // nil in an Update
+	recent   *recent
+	by       string
 	// before is what each key had that was written, by bucket.
 	before map[string]map[string]valueBefore
 	// epochs are the ones before and after the transaction, nil if it has begun none.

@@ -105,27 +105,30 @@ func (c *Controller) shared() *store.Shared {
 	if c.o.Shared != nil {
 		return c.o.Shared()
 	}
-	return storetest.Shared(c.t, c.path())
+	return storetest.Shared(c.t, c.StorePath())
 }
 
-func (c *Controller) path() string { return filepath.Join(c.Config.DataDirectory, backup.StoreFile) }
+// StorePath is its store's file with bbolt.
+func (c *Controller) StorePath() string {
+	return filepath.Join(c.Config.DataDirectory, backup.StoreFile)
+}
 
 // Content is all that its store has written, in plain bytes.
 func (c *Controller) Content() []byte {
 	c.t.Helper()
-	return storetest.Content(c.t, c.path())
+	return storetest.Content(c.t, c.StorePath())
 }
 
 // Replace puts back what Content has returned, for the next Open.
 func (c *Controller) Replace(content []byte) {
 	c.t.Helper()
-	storetest.Replace(c.t, c.path(), content)
+	storetest.Replace(c.t, c.StorePath(), content)
 }
 
 // Commits differs after a commit.
 func (c *Controller) Commits() string {
 	c.t.Helper()
-	return storetest.Commits(c.t, c.path())
+	return storetest.Commits(c.t, c.StorePath())
 }
 
 // Clock is the controller's.
