@@ -43,24 +43,20 @@ type NewEpoch struct {
 // reported and permitted in an earlier epoch then waits for an operator. No earlier
 // epoch had the same number, unless the clock went back.
 func (s *Store) BeginEpoch(n NewEpoch) (int64, error) {
-	epoch := max(s.now().Unix(), s.Epoch()+1, n.After+1)
-	m, err := s.readMeta()
-	if err == nil {
-		before := m.epoch
-		m.epoch = epoch
-		err = s.Update(func(tx *Tx) error {
-			tx.epochs = &Change[int64]{Before: &before, After: &epoch}
-			if err := errors.Join(m.put(tx.writer), putOrigin(tx.writer, n.From)); err != nil || n.Change == nil {
-				return err
-			}
-			return n.Change(tx, epoch)
-		})
-	}
+	m := *s.meta.Load()
+	before, epoch := m.epoch, max(s.now().Unix(), m.epoch+1, n.After+1)
+	m.epoch, m.origin = epoch, &n.From
+	err := s.Update(func(tx *Tx) error {
+		tx.epochs = &Change[int64]{Before: &before, After: &epoch}
+		if err := errors.Join(m.put(tx.writer), putOrigin(tx.writer, n.From)); err != nil || n.Change == nil {
+			return err
+		}
+		return n.Change(tx, epoch)
+	})
 	if err != nil {
 		return 0, fmt.Errorf("beginning a new epoch: %w", err)
 	}
-	s.epoch.Store(epoch)
-	s.origin.Store(&n.From)
+	s.meta.Store(&m)
 	return epoch, nil
 }
 
@@ -75,16 +71,6 @@ func (t *Tx) Restored() (*Change[int64], *Origin, error) {
 }
 
 // Origin is the backup that this epoch began with; nil, if none was restored.
-func (s *Store) Origin() *Origin { return s.origin.Load() }
+func (s *Store) Origin() *Origin { return s.meta.Load().origin }
 
 func putOrigin(w writer, o Origin) error { return putMeta(w, metaOrigin, o) }
-
-func (s *Store) readOrigin() error {
-	return s.engine.view(func(r snapshot) error {
-		o, found, err := getMeta[Origin](r, metaOrigin)
-		if found {
-			s.origin.Store(&o)
-		}
-		return err
-	})
-}

@@ -18,14 +18,9 @@ func TestAStoreWithoutLaterBucketsOpens(t *testing.T) {
 func testOlderStore(t *testing.T, schema int, without []string) {
 	p := withNode(t)
 	s := p.open(t)
-	m, err := s.readMeta()
-	if err == nil {
-		m.schema = schema
-		err = s.updates.update(func(w writer) error { return m.put(w) })
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := *s.meta.Load()
+	m.schema = schema
+	must(t, s.updates.update(func(w writer) error { return m.put(w) }))
 	shut(t, s)
 	db, err := bbolt.Open(p.file(), 0o600, nil)
 	if err == nil {

@@ -80,7 +80,6 @@ func Follow(ctx context.Context, o Options, from Followed) (*Store, error) {
 			from.Waiting(because)
 		}
 	}
-	s.schema = Schema()
 	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go f.run(ctx)
 	return s, nil
@@ -115,27 +114,12 @@ func (f *follower) next(ctx context.Context) (because string, err error) {
 		f.committed.Store(after)
 		return "no controller has made the state yet", nil
 	}
-	m, err := metaOf(after)
-	switch {
-	case err != nil:
-		return "", err
-	case m.schema > Schema():
-		return "", &SchemaError{Found: m.schema}
-	case m.schema < Schema():
-		because = fmt.Sprintf("its schema is version %d, and this controller reads version %d: the leader has to migrate it", m.schema, Schema())
-	case anew:
-		if err := verifyRecords(after, true); err != nil {
-			return "", err
-		}
-	}
-	origin, _, err := getMeta[Origin](after, metaOrigin)
-	if err != nil {
-		return "", err
-	}
 	// First, so that nothing of the new epoch is believed in the old one.
-	f.store.epoch.Store(m.epoch)
-	if origin != (Origin{}) {
-		f.store.origin.Store(&origin)
+	if err := f.store.adopt(after, anew); err != nil {
+		return "", err
+	}
+	if found := f.store.Schema(); found < Schema() {
+		because = fmt.Sprintf("its schema is version %d, and this controller reads version %d: the leader has to migrate it", found, Schema())
 	}
 	f.committed.Store(after)
 	cluster, revision := f.from.Feed.Position()
@@ -164,8 +148,11 @@ func (f *follower) take(before *records, text []byte, changes map[string][]byte,
 	if u := said.Unfinished; u != nil {
 		return nil, &UnfinishedError{*u}
 	}
-	if err := f.unlock(said); err != nil {
+	if err := f.store.unlock(f.o.Key, false, said.KeyID); err != nil {
 		return nil, err
+	}
+	if f.signer == nil {
+		f.signer = f.store.keys.signer()
 	}
 	if !anew {
 		return f.signer.follow(before, said, changes)
@@ -180,21 +167,6 @@ func (f *follower) take(before *records, text []byte, changes map[string][]byte,
 	}
 	after := &records{tree: all.Commit()}
 	return after, f.signer.verify(after, said)
-}
-
-// unlock derives the keys once there is something to unseal. It never makes one.
-func (f *follower) unlock(said head) (err error) {
-	s := f.store
-	if s.keys == nil {
-		if s.keys, err = f.o.Key.derive(false); err != nil {
-			return err
-		}
-		f.signer = s.keys.signer()
-	}
-	if said.KeyID != s.keys.id {
-		return anotherKey(said.KeyID, f.o.Key, s.keys.id)
-	}
-	return nil
 }
 
 // changed is a transaction after a commit that knows what the commit has changed.

@@ -73,6 +73,21 @@ func (k KeySource) derive(newStore bool) (*keys, error) {
 	return deriveKeys(secret)
 }
 
+// unlock derives the store's keys once, and refuses those of another store. Only a new store may
+// have its key made.
+func (s *Store) unlock(source KeySource, isNew bool, keyID string) (err error) {
+	if s.keys == nil {
+		if s.keys, err = source.derive(isNew); err != nil {
+			return err
+		}
+	}
+	if !isNew && keyID != s.keys.id {
+		return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
+			"put the right key there; nothing has been changed", keyID, source, s.keys.id)
+	}
+	return nil
+}
+
 // Derive is a key of KeySize bytes for one purpose, which needs no open store. It is the same
 // for all controllers with the same seal key, and says nothing about that or about another
 // purpose's. The seal key must exist.

@@ -147,16 +147,10 @@ func (r *Replacement) Old() (*Store, error) {
 	s := newStore(Options{Now: r.now})
 	s.keys = r.keys
 	s.use(readOnly{e}, nil)
-	m, err := s.readMeta()
-	if err == nil {
-		err = s.verify(m)
-	}
-	if err != nil {
+	if err := s.engine.view(func(r snapshot) error { return s.adopt(r, true) }); err != nil {
 		return nil, err
 	}
-	s.schema = m.schema
-	s.epoch.Store(m.epoch)
-	return s, s.readOrigin()
+	return s, nil
 }
 
 // readOnly is a shared database that is not changed.

@@ -50,26 +50,32 @@ const (
 	metaMoved    = "moved"
 )
 
-// meta is what the store says about itself; the zero meta is a new file's.
+// meta is what the store says about itself.
 type meta struct {
 	schema int
 	epoch  int64
 	keyID  string
+	origin *Origin // nil if no backup was restored
 }
 
-func (s *Store) readMeta() (m meta, err error) {
-	err = s.engine.view(func(r snapshot) (err error) {
-		m, err = metaOf(r)
-		return err
-	})
-	return m, err
+// adopt makes what the records say about themselves what the store says. It refuses a schema
+// that this controller does not read, and damage: of all records, or of what it reads itself.
+func (s *Store) adopt(r reader, all bool) error {
+	m, err := metaOf(r)
+	if err == nil && all {
+		err = verifyRecords(r, m.schema == Schema())
+	}
+	if err == nil {
+		s.meta.Store(&m)
+	}
+	return err
 }
 
 func metaOf(r reader) (m meta, err error) {
-	if !r.has(bucketMeta) {
-		return m, nil // a new file
+	var schema, epoch []byte
+	if r.has(bucketMeta) {
+		schema, epoch = r.get(bucketMeta, metaSchema), r.get(bucketMeta, metaEpoch)
 	}
-	schema, epoch := r.get(bucketMeta, metaSchema), r.get(bucketMeta, metaEpoch)
 	if len(schema) != 8 || len(epoch) != 8 {
 		return m, errors.New("its meta bucket has no schema version or no epoch: restore a backup")
 	}
@@ -80,7 +86,14 @@ func metaOf(r reader) (m meta, err error) {
 	if sum := r.get(bucketMeta, metaChecksum); (sum != nil || m.schema <= Schema()) && !bytes.Equal(sum, m.checksum()) {
 		return m, &CorruptError{Bucket: bucketMeta, Key: metaChecksum, Err: errSum}
 	}
-	return m, nil
+	if m.schema < firstSchema || m.schema > Schema() {
+		return m, &SchemaError{Found: m.schema}
+	}
+	origin, found, err := getMeta[Origin](r, metaOrigin)
+	if found {
+		m.origin = &origin
+	}
+	return m, err
 }
 
 func (m meta) checksum() []byte {
@@ -99,18 +112,9 @@ func (e *SchemaError) Error() string {
 		"or restore a backup whose manifest says \"schema\": %d; nothing has been changed", e.Found, Schema(), Schema())
 }
 
-// verify refuses a store that this controller does not read, and one that is damaged.
-func (s *Store) verify(m meta) error {
-	if m.schema < firstSchema || m.schema > Schema() {
-		return &SchemaError{Found: m.schema}
-	}
-	return s.engine.view(func(r snapshot) error {
-		return verifyRecords(r, m.schema == Schema())
-	})
-}
-
 // migrate brings the store to this controller's schema, all of it or nothing.
-func (s *Store) migrate(m meta) error {
+func (s *Store) migrate() error {
+	m := *s.meta.Load()
 	err := s.updates.update(func(w writer) error {
 		for _, step := range migrations[m.schema-firstSchema:] {
 			if err := step(w); err != nil {
@@ -123,19 +127,24 @@ func (s *Store) migrate(m meta) error {
 	if err != nil {
 		return fmt.Errorf("bringing its schema to version %d: %w", Schema(), err)
 	}
-	s.schema = m.schema
+	s.meta.Store(&m)
 	return nil
 }
 
 // create makes a new file a store, all of it or nothing.
-func (s *Store) create(m meta) error {
-	return s.updates.update(func(w writer) error {
+func (s *Store) create() error {
+	m := meta{schema: Schema(), epoch: s.now().Unix(), keyID: s.keys.id}
+	err := s.updates.update(func(w writer) error {
 		w.create(bucketMeta)
 		for _, name := range recordBuckets {
 			w.create(name)
 		}
 		return m.put(w)
 	})
+	if err == nil {
+		s.meta.Store(&m)
+	}
+	return err
 }
 
 func (m meta) put(w writer) error {

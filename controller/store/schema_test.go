@@ -50,16 +50,10 @@ func TestAStoreOfBeforeTheFirstReleaseIsRefusedUnchanged(t *testing.T) {
 func refusedUnchanged(t *testing.T, p place, change func(meta, writer) error, want func(error)) {
 	t.Helper()
 	s := p.open(t)
-	m, err := s.readMeta()
-	if err == nil {
-		err = s.updates.update(func(w writer) error { return change(m, w) })
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.updates.update(func(w writer) error { return change(*s.meta.Load(), w) }))
 	shut(t, s)
 	before := read(t, p.file())
-	_, err = Open(p.options())
+	_, err := Open(p.options())
 	want(err)
 	if !bytes.Equal(before, read(t, p.file())) {
 		t.Error("the refused store was changed")

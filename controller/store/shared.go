@@ -94,11 +94,8 @@ func (s *Store) openShared(o Options) (err error) {
 			return err
 		}
 	}
-	if s.keys, err = o.Key.derive(head == nil); err != nil {
+	if err := s.unlock(o.Key, head == nil, said.KeyID); err != nil {
 		return err
-	}
-	if head != nil && said.KeyID != s.keys.id {
-		return anotherKey(said.KeyID, o.Key, s.keys.id)
 	}
 	e.signer = s.keys.signer()
 	if head != nil {

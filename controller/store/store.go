@@ -44,13 +44,11 @@ type Options struct {
 type Store struct {
 	engine  engine
 	updates group
-	schema  int
+	meta    atomic.Pointer[meta]
 	keys    *keys
 	now     func() time.Time
 	derive  func(*Tx) error
 	observe func(write bool, took time.Duration, failed bool)
-	epoch   atomic.Int64
-	origin  atomic.Pointer[Origin]
 	recent  recent
 }
 
@@ -76,7 +74,9 @@ func newStore(o Options) *Store {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Store{now: o.Now, derive: o.Derive, observe: o.Observe, recent: newRecent()}
+	s := &Store{now: o.Now, derive: o.Derive, observe: o.Observe, recent: newRecent()}
+	s.meta.Store(new(meta))
+	return s
 }
 
 // use gives the store its engine, and the limits of each commit, nil for none.
@@ -96,35 +96,22 @@ func (s *Store) openEngine(o Options) (name string, err error) {
 	return o.Path, nil
 }
 
-// start checks all that may refuse the file before it changes anything.
+// start checks all that may refuse the store before it changes anything.
 func (s *Store) start(o Options) error {
-	m, err := s.readMeta()
+	isNew := false
+	err := s.engine.view(func(r snapshot) error {
+		if isNew = !r.has(bucketMeta); isNew {
+			return nil
+		}
+		return s.adopt(r, true)
+	})
+	if err == nil {
+		err = s.unlock(o.Key, isNew, s.meta.Load().keyID)
+	}
+	if err == nil && isNew {
+		err = s.create()
+	}
 	if err != nil {
-		return err
-	}
-	isNew := m == meta{}
-	if !isNew {
-		if err := s.verify(m); err != nil {
-			return err
-		}
-	}
-	if s.keys == nil { // a shared database is checked by them before
-		if s.keys, err = o.Key.derive(isNew); err != nil {
-			return err
-		}
-	}
-	if isNew {
-		m = meta{schema: Schema(), epoch: s.now().Unix(), keyID: s.keys.id}
-		if err := s.create(m); err != nil {
-			return err
-		}
-	}
-	if m.keyID != s.keys.id {
-		return anotherKey(m.keyID, o.Key, s.keys.id)
-	}
-	s.schema = m.schema
-	s.epoch.Store(m.epoch)
-	if err := s.readOrigin(); err != nil {
 		return err
 	}
 	switch moved, found, err := s.Moved(); {
@@ -132,21 +119,15 @@ func (s *Store) start(o Options) error {
 		return err
 	case found && !o.Moved:
 		return &MovedError{moved}
+	case s.Schema() >= Schema():
+		return nil
 	}
-	if m.schema < Schema() {
-		if o.BeforeMigration != nil {
-			if err := o.BeforeMigration(s); err != nil {
-				return err
-			}
+	if o.BeforeMigration != nil {
+		if err := o.BeforeMigration(s); err != nil {
+			return err
 		}
-		return s.migrate(m)
 	}
-	return nil
-}
-
-func anotherKey(want string, source KeySource, got string) error {
-	return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
-		"put the right key there; nothing has been changed", want, source, got)
+	return s.migrate()
 }
 
 // Close waits for running transactions and lets other processes open the file.
@@ -171,11 +152,11 @@ func (s *Store) Over() <-chan struct{} { return s.engine.over() }
 func (s *Store) Why() error { return s.engine.why() }
 
 // Schema is that of the file: an older one than this controller's only in BeforeMigration.
-func (s *Store) Schema() int { return s.schema }
+func (s *Store) Schema() int { return s.meta.Load().schema }
 
 // Epoch names this life of the state: Unix seconds at which it began. It is the
 // same over restarts; BeginEpoch begins another.
-func (s *Store) Epoch() int64 { return s.epoch.Load() }
+func (s *Store) Epoch() int64 { return s.meta.Load().epoch }
 
 // View runs fn on one consistent snapshot. Writes in it fail.
 func (s *Store) View(fn func(*Tx) error) error {
