@@ -141,15 +141,14 @@ func (l *leadership) options(o *core.Options) {
 }
 
 func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, metrics *telemetry.Metrics, log *slog.Logger) (_ *replica, err error) {
-	release, err := sharing.LockDirectory(c.DataDirectory)
+	place, err := sharing.Open(c, log)
 	if err != nil {
 		return nil, err
 	}
-	r := &replica{c: c, members: &membership{}, metrics: metrics, log: log}
-	r.close = func() error { return errors.Join(r.client.Close(), release()) }
+	r := &replica{client: place.Client, history: place.History, close: place.Close, c: c, members: &membership{}, metrics: metrics, log: log}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, release())
+			err = errors.Join(err, place.Close())
 		}
 	}()
 	if err := refuseOwnStore(c); err != nil {
@@ -159,12 +158,6 @@ func openReplica(ctx context.Context, process *errgroup.Group, c config.Config, 
 		if _, err := core.SealKey(c).ID(); err != nil {
 			return nil, err
 		}
-	}
-	if r.history, err = store.OpenHistory(sharing.HistoryPath(c.DataDirectory)); err != nil {
-		return nil, err
-	}
-	if r.client, err = sharing.Connect(c, log); err != nil {
-		return nil, err
 	}
 	metrics.CollectReplica(r.measured)
 	if c.Replica.Serves() {

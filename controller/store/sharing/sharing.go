@@ -19,16 +19,42 @@ import (
 	"github.com/nodehitch/nodehitch/controller/store/etcd"
 )
 
-// HistoryPath is the file of what this controller has seen of the shared store.
-func HistoryPath(dataDirectory string) string { return filepath.Join(dataDirectory, "history.json") }
+// historyPath is the file of what this controller has seen of the shared store.
+func historyPath(dataDirectory string) string { return filepath.Join(dataDirectory, "history.json") }
 
 // Name names the store for errors, and for the mark of one whose state was moved to it.
 func Name(e config.Etcd) string {
 	return "etcd at " + strings.Join(e.Endpoints, ", ") + ", " + e.Prefix
 }
 
-// Connect is a client of the etcd of the configuration.
-func Connect(c config.Config, log *slog.Logger) (*etcd.Client, error) {
+// Place is where a controller has its part of the shared store. No other process uses the data
+// directory until Close.
+type Place struct {
+	Client  *etcd.Client
+	History *store.History
+	unlock  func() error
+}
+
+// Open opens the place of the configuration. It does not wait for etcd.
+func Open(c config.Config, log *slog.Logger) (p *Place, err error) {
+	p = &Place{}
+	if p.unlock, err = lockDirectory(c.DataDirectory); err != nil {
+		return nil, err
+	}
+	p.History, err = store.OpenHistory(historyPath(c.DataDirectory))
+	if err == nil {
+		p.Client, err = connect(c, log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.unlock())
+	}
+	return p, nil
+}
+
+// Close ends the connection to etcd, then the lock.
+func (p *Place) Close() error { return errors.Join(p.Client.Close(), p.unlock()) }
+
+func connect(c config.Config, log *slog.Logger) (*etcd.Client, error) {
 	e := c.Store.Etcd
 	files := etcd.Files{CA: e.CA, Cert: e.Cert, Key: e.Key, Password: e.PasswordFile}
 	password, err := files.ReadPassword()
@@ -43,9 +69,9 @@ func Connect(c config.Config, log *slog.Logger) (*etcd.Client, error) {
 		Name: c.Replica.ID, Log: log}), nil
 }
 
-// LockDirectory keeps a second process out of the data directory, which bbolt does for a
+// lockDirectory keeps a second process out of the data directory, which bbolt does for a
 // store of one controller alone.
-func LockDirectory(path string) (release func() error, err error) {
+func lockDirectory(path string) (unlock func() error, err error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("making the data directory: %w", err)
 	}
@@ -60,40 +86,32 @@ func LockDirectory(path string) (release func() error, err error) {
 }
 
 // Opener becomes the leader of the store of the configuration, nil if the controller has a
-// store of its own. No controller may run with the same data directory. What is held ends
-// with the process.
+// store of its own. No controller may run with the same data directory. The place is closed
+// with the term.
 func Opener(c config.Config) func(context.Context) (*store.Shared, error) {
 	if !c.Store.Etcd.Configured() {
 		return nil
 	}
 	return func(ctx context.Context) (*store.Shared, error) {
-		release, err := LockDirectory(c.DataDirectory)
+		place, err := Open(c, slog.New(slog.DiscardHandler))
 		if err != nil {
 			return nil, err
 		}
-		history, err := store.OpenHistory(HistoryPath(c.DataDirectory))
+		term, err := place.Client.Campaign(ctx, nil)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, place.Close())
 		}
-		client, err := Connect(c, slog.New(slog.DiscardHandler))
-		if err != nil {
-			return nil, err
-		}
-		term, err := client.Campaign(ctx, nil)
-		if err != nil {
-			return nil, err
-		}
-		return &store.Shared{Term: locked{term, release}, History: history, Name: Name(c.Store.Etcd)}, nil
+		return &store.Shared{Term: placed{term, place}, History: place.History, Name: Name(c.Store.Etcd)}, nil
 	}
 }
 
-// locked is a term in which this process alone uses the data directory.
-type locked struct {
+// placed is a term that has the place for itself.
+type placed struct {
 	*etcd.Term
-	release func() error
+	place *Place
 }
 
-func (l locked) Close() error { return errors.Join(l.Term.Close(), l.release()) }
+func (p placed) Close() error { return errors.Join(p.Term.Close(), p.place.Close()) }
 
 // GiveHistory gives what a command has noted, as root perhaps, to the owner of the data
 // directory, whose controller reads it.
@@ -102,7 +120,7 @@ func GiveHistory(dataDirectory string) error {
 	if err := unix.Stat(dataDirectory, owner); err != nil {
 		return err
 	}
-	err := os.Lchown(HistoryPath(dataDirectory), int(owner.Uid), int(owner.Gid))
+	err := os.Lchown(historyPath(dataDirectory), int(owner.Uid), int(owner.Gid))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
