@@ -140,7 +140,7 @@ func (r *Restore) prepare(ctx context.Context, stage string, begin *epochChange,
 // lockStore keeps controllers away from the store that is there, if there is one.
 func (r *Restore) lockStore() (release func() error, there bool, err error) {
 	path := filepath.Join(r.DataDirectory, StoreFile)
-	release, err = store.Hold(path)
+	release, err = store.Lock(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return func() error { return nil }, false, nil

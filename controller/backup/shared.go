@@ -133,7 +133,7 @@ func holdMoved(dataDirectory string, key store.KeySource) (release func() error,
 		}
 		return s.Close, nil
 	case errors.Is(err, errOlder) && !errors.Is(err, errNotMoved):
-		return store.Hold(path) // it stays of the older schema
+		return store.Lock(path) // it stays of the older schema
 	}
 	return nil, err
 }

@@ -67,10 +67,10 @@ func TestADamagedOriginIsNotBelieved(t *testing.T) {
 func TestHold(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
-	_, err := Hold(p.file())
+	_, err := Lock(p.file())
 	wantError(t, err, "held by another process", "stop it first")
 	shut(t, s)
-	release, err := Hold(p.file())
+	release, err := Lock(p.file())
 	if err != nil {
 		t.Fatal(err)
 	}

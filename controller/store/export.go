@@ -26,13 +26,13 @@ type line struct {
 	Base64 []byte `json:"base64,omitempty"`
 }
 
-// maxLine bounds what a reader of lines holds in memory.
+// maxLine bounds what a reader of lines has in memory.
 const maxLine = 32 << 20
 
 // ErrNotRecords says that lines are not those of an Export.
 var ErrNotRecords = errors.New("the line is not a record")
 
-// importBytes bounds what Import holds in memory besides a line.
+// importBytes bounds what Import has in memory besides a line.
 const importBytes = 1 << 20
 
 // Export writes all records by line, as the transaction sees them. The key is not in it. Only

@@ -16,7 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
-// KeySize is the length of the key in bytes; the file holds exactly these, raw.
+// KeySize is the length of the key in bytes; the file has exactly these, raw.
 const KeySize = 32
 
 // KeySource says where the key that unseals the store comes from: exactly one of

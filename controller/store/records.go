@@ -164,7 +164,7 @@ type Volume struct {
 	// the one in which the record was made, or an operator decided about the volume.
 	Epoch  int64  `json:"epoch,omitempty"`
 	Permit Permit `json:"permit"`
-	// ReformatRequested: an operator allowed one more format, whatever the disk holds.
+	// ReformatRequested: an operator allowed one more format, whatever the disk has.
 	ReformatRequested bool      `json:"reformatRequested,omitempty"`
 	ChangedAt         time.Time `json:"changedAt"`
 }
@@ -235,7 +235,7 @@ type File struct {
 	Lost bool `json:"lost,omitempty"`
 }
 
-// Content is what a blob holds.
+// Content is what a blob has.
 type Content struct {
 	SHA256    string     `json:"sha256"`
 	SizeBytes int64      `json:"sizeBytes"`
@@ -276,6 +276,6 @@ type Token struct {
 
 // AuthorityPair is a certificate of the certificate authority with its private key.
 type AuthorityPair struct {
-	// PEM is what the file of the pair would hold.
+	// PEM is what the file of the pair would have.
 	PEM Sealed `json:"pem"`
 }

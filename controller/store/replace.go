@@ -30,7 +30,7 @@ func (e *UnfinishedError) Error() string {
 }
 
 // Replacement replaces the records of a shared database by those of another store, in as many
-// commits as they need. If it is cut off at any commit, the database holds the old state, or
+// commits as they need. If it is cut off at any commit, the database has the old state, or
 // the new one, or one that every Open refuses.
 type Replacement struct {
 	shared  Shared
@@ -263,7 +263,7 @@ type steps struct {
 	r              *Replacement
 	by             Unfinished
 	changes, bytes int // that one commit takes
-	// now is what the database holds.
+	// now is what the database has.
 	now                  *records
 	writes               writeSet
 	strays               []string

@@ -12,7 +12,7 @@ import (
 // ciphertext and tag of AES-256-GCM. The empty Sealed stands for no secret.
 //
 // The format byte is the only additional data: a sealed value is not bound to the
-// record that holds it, because records pass theirs on (a new version of the
+// record that has it, because records pass theirs on (a new version of the
 // desired state keeps the parameters of the last), and because an attacker who can move
 // sealed values about in the file can as well write the topology beside them.
 type Sealed []byte

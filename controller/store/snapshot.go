@@ -29,7 +29,7 @@ func (t *Tx) Size() int64 {
 	return t.snapshot.size()
 }
 
-// Space is how many bytes of the file hold records, and how many are free: bbolt keeps free pages
+// Space is how many bytes of the file have records, and how many are free: bbolt keeps free pages
 // and what it has reserved for those to come. Of an Update, and of a shared database, it is zero.
 func (t *Tx) Space() (used, free int64, err error) {
 	if t.snapshot == nil {
@@ -38,10 +38,10 @@ func (t *Tx) Space() (used, free int64, err error) {
 	return t.snapshot.space()
 }
 
-// Hold keeps every other process from opening the store at path, which need not be
-// intact, until release is called. Its error names the process that has it open; it
+// Lock keeps every other process from opening the store at path, which need not be
+// intact, until unlock is called. Its error names the process that has it open; it
 // is an fs.ErrNotExist if there is none.
-func Hold(path string) (release func() error, err error) {
+func Lock(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("opening a store: %w", err)

@@ -56,12 +56,12 @@ func (c *Client) Follow(stale func()) *Follower {
 // Next waits for what comes next: at first, and each time etcd has compacted what would come
 // next, all records (anew), else one commit. head and changes are those of Term.Commit: values
 // by key, nil for a key that was deleted, and a nil head if the commit put none. What the call
-// before has returned counts as held by the caller. An error is final.
+// before has returned is then what the caller has. An error is final.
 func (f *Follower) Next(ctx context.Context) (head []byte, changes map[string][]byte, anew bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(f.fresh.ctx, cancel)()
-	f.fresh.holds(f.last)
+	f.fresh.took(f.last)
 	for {
 		switch {
 		case len(f.read) > 0:
@@ -193,12 +193,12 @@ func (f *Follower) take(events []*clientv3.Event) {
 	}
 }
 
-// Check returns nil while what the caller holds is all that was committed three seconds ago.
+// Check returns nil while what the caller has is all that was committed three seconds ago.
 // Else its error is an *api.Problem.
 func (f *Follower) Check() error { return f.fresh.check() }
 
 // Confirmed is when etcd was asked for the last time what was committed last, with an answer that
-// names a commit that the caller holds; zero if there was none yet. why is nil while Check is.
+// names a commit that the caller has; zero if there was none yet. why is nil while Check is.
 func (f *Follower) Confirmed() (at time.Time, why error) { return f.fresh.confirmation() }
 
 // Position is etcd's cluster and the highest revision that was read. Only the caller of Next

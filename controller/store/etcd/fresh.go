@@ -20,15 +20,15 @@ var (
 )
 
 const (
-	// maxAge is how old what a follower holds may be.
+	// maxAge is how old what a follower has may be.
 	maxAge = 3 * time.Second
 	// confirmEvery is how often etcd is asked what was committed last.
 	confirmEvery = time.Second
 )
 
-// freshness is how old what a follower holds is at most. A member of etcd that is cut off goes
+// freshness is how old what a follower has is at most. A member of etcd that is cut off goes
 // on to tell of a watch's progress. So a quorum is asked what the last commit is: what the
-// follower holds is as old as the last question whose answer names a commit that it holds.
+// follower has is as old as the last question whose answer names a commit that it has.
 type freshness struct {
 	client *Client
 	stale  func()
@@ -38,9 +38,9 @@ type freshness struct {
 	lags chan struct{}
 	idle chan struct{} // closed when etcd is no longer asked
 
-	mu   sync.Mutex
-	held commit
-	// more is closed at the next commit that is held; nil if nobody waits.
+	mu    sync.Mutex
+	taken commit
+	// more is closed at the next commit that is taken; nil if nobody waits.
 	more chan struct{}
 	// asked is when the last question was asked that etcd has confirmed; zero before the first.
 	asked  time.Time
@@ -56,25 +56,25 @@ func newFreshness(c *Client, stale func()) *freshness {
 	return f
 }
 
-// holds notes that the caller of Next holds the commit.
-func (f *freshness) holds(c commit) {
+// took notes that the caller of Next has the commit.
+func (f *freshness) took(c commit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.held = commit{revision: c.revision, head: c.head}
+	f.taken = commit{revision: c.revision, head: c.head}
 	if f.more != nil {
 		close(f.more)
 		f.more = nil
 	}
 }
 
-// holding is what is held now, and a channel that is closed at the next.
-func (f *freshness) holding() (commit, <-chan struct{}) {
+// last is the commit that was taken last, and a channel that is closed at the next.
+func (f *freshness) last() (commit, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.more == nil {
 		f.more = make(chan struct{})
 	}
-	return f.held, f.more
+	return f.taken, f.more
 }
 
 // confirm asks until the end.
@@ -83,7 +83,7 @@ func (f *freshness) confirm(cluster string) {
 	tick := time.NewTicker(confirmEvery)
 	defer tick.Stop()
 	for f.ctx.Err() == nil {
-		held, _ := f.holding()
+		taken, _ := f.last()
 		sent := time.Now()
 		ctx, cancel := context.WithTimeout(f.ctx, confirmEvery)
 		var at Position
@@ -94,8 +94,8 @@ func (f *freshness) confirm(cluster string) {
 			f.client.o.Log.Debug("etcd does not say what was committed last", "error", err)
 		case at.Cluster != cluster:
 			f.end(fmt.Errorf("%w: another cluster of etcd answers", ErrOtherHistory))
-		case at.HeadRevision < held.revision:
-			f.end(fmt.Errorf("%w: its last commit is of revision %d, and this controller has one of %d", ErrOtherHistory, at.HeadRevision, held.revision))
+		case at.HeadRevision < taken.revision:
+			f.end(fmt.Errorf("%w: its last commit is of revision %d, and this controller has one of %d", ErrOtherHistory, at.HeadRevision, taken.revision))
 		default:
 			f.await(sent, at)
 		}
@@ -106,15 +106,15 @@ func (f *freshness) confirm(cluster string) {
 	}
 }
 
-// await waits until what a quorum has told is held.
+// await waits until what a quorum has told is taken.
 func (f *freshness) await(sent time.Time, at Position) {
 	for {
-		held, more := f.holding()
-		if held.revision == at.HeadRevision && !bytes.Equal(held.head, at.Head) {
+		taken, more := f.last()
+		if taken.revision == at.HeadRevision && !bytes.Equal(taken.head, at.Head) {
 			f.end(fmt.Errorf("%w: the head of revision %d is another one", ErrOtherHistory, at.HeadRevision))
 			return
 		}
-		if held.revision >= at.HeadRevision {
+		if taken.revision >= at.HeadRevision {
 			f.confirmed(sent)
 			return
 		}
@@ -164,7 +164,7 @@ func (f *freshness) check() error {
 		"this controller does not follow the leader any more: ask another one, or this one again once it does"), why)
 }
 
-// confirmation is when the last confirmed question was asked, and why what is held does not
+// confirmation is when the last confirmed question was asked, and why what was taken does not
 // count, nil if it does.
 func (f *freshness) confirmation() (asked time.Time, why error) {
 	f.mu.Lock()

@@ -12,7 +12,7 @@ func TestFreshness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stale := 0
 		f := newFreshness(New(Options{}), func() { stale++ })
-		f.holds(commit{revision: 4, head: []byte("four")})
+		f.took(commit{revision: 4, head: []byte("four")})
 		behind := func(want bool, when string) {
 			t.Helper()
 			synctest.Wait()
@@ -33,7 +33,7 @@ func TestFreshness(t *testing.T) {
 		if stale != 1 || len(f.lags) != 1 {
 			t.Errorf("it was told %d times that it is stale, and %d times that the watch lags", stale, len(f.lags))
 		}
-		f.holds(commit{revision: 5, head: []byte("five")})
+		f.took(commit{revision: 5, head: []byte("five")})
 		behind(false, "it has come")
 		time.Sleep(maxAge / 2)
 		behind(true, "three seconds after the question")

@@ -8,7 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// pageKeys bounds what one answer of a load holds.
+// pageKeys bounds what one answer of a load has.
 const pageKeys = 500
 
 // load calls fn with each record, in the order of their keys, all as they are at one revision

@@ -44,7 +44,7 @@ type Term struct {
 	cluster string
 	limits  limits
 
-	// committing is held while a commit is on its way: there is one at a time.
+	// committing is locked while a commit is on its way: there is one at a time.
 	committing sync.Mutex
 
 	mu sync.Mutex
@@ -225,7 +225,7 @@ func (t *Term) Commit(head []byte, changes map[string][]byte) error {
 	return nil
 }
 
-// fence is what every commit is conditional on: the term goes on, and etcd holds what this
+// fence is what every commit is conditional on: the term goes on, and etcd has what this
 // term's last commit has left. The second part refuses a history that went back under a
 // running leader with its key and lease.
 func (t *Term) fence() []clientv3.Cmp {

@@ -1,6 +1,6 @@
 // Package files keeps the files of VNF packages: their content as blobs on disk,
 // named by SHA-256, and the records that say which instance calls a blob by which
-// path. Content is streamed, never held in memory, and an upload that was cut
+// path. Content is streamed, never kept in memory, and an upload that was cut
 // continues where it stopped.
 package files
 
