@@ -89,7 +89,8 @@ func (b *epochChange) withdraw(tx *store.Tx, epoch int64) error {
 }
 
 // carry brings from the replaced store what only ever grows, and what an operator
-// would otherwise have to remember: who was revoked, and what was formatted.
+// would otherwise have to remember: who was revoked, which certificates are newer, which volumes
+// there are and what was formatted, and which API tokens were revoked.
 func (b *epochChange) carry(tx, old *store.Tx) error {
 	if err := b.carryNodes(tx, old); err != nil {
 		return err

@@ -116,8 +116,8 @@ func (s *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Ser
 func (s *Handler) Drain() { s.drain() }
 
 // routes registers every operation of the document behind what it asks for, from
-// the outside in: limits of time and size, authentication, how often the caller may
-// ask, the shape of its input.
+// the outside in: limits of time and size, authentication, how often a node may report,
+// the shape of its input.
 func (s *Handler) routes() error {
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.answerError

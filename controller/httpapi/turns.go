@@ -11,7 +11,7 @@ import (
 
 // A list of a large fleet is many megabytes, from when it is read until it has been sent, and a
 // caller has hundreds of connections. So each caller has a few lists in memory at a time; one that
-// is waited for takes none.
+// is waited for takes none. A single object counts as a list: it is read in the same way.
 const listsOfCaller = 8
 
 // turns are the lists in memory, by caller.

@@ -40,7 +40,8 @@ func (r *Reach) Lost(ctx context.Context) {
 	})
 }
 
-// Found waits until the leader answers, or ctx ends.
+// Found waits until the leader answers, or ctx ends. While there is no leader, a replica that has
+// stopped listening goes on waiting: it has nothing to answer.
 func (r *Reach) Found(ctx context.Context) {
 	r.each(ctx, func() bool { return r.answers(ctx) })
 }

@@ -330,7 +330,7 @@ type ClientInterface interface {
 
 	// DeleteInstance Forget an instance that has no live node
 	//
-	// 409 while an operation is PROCESSING or a node's identity is live; TERMINATE first.
+	// 409 while an operation is PROCESSING or a node's identity is live; TERMINATE ends both. 412 if If-Match does not hold. The state of the instance does not matter.
 	//
 	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
 	DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *DeleteInstanceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1084,7 +1084,7 @@ func (c *Client) ListInstances(ctx context.Context, params *ListInstancesParams,
 
 // DeleteInstance Forget an instance that has no live node
 //
-// 409 while an operation is PROCESSING or a node's identity is live; TERMINATE first.
+// 409 while an operation is PROCESSING or a node's identity is live; TERMINATE ends both. 412 if If-Match does not hold. The state of the instance does not matter.
 //
 // Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
 func (c *Client) DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *DeleteInstanceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {

@@ -19,7 +19,7 @@ type owned struct {
 	Logins []ownedPart `json:"logins,omitempty"`
 	// Made are other programs' files that the agent created.
 	Made []string `json:"made,omitempty"`
-	// Restart says that containerd has not read the new config_path yet.
+	// Restart says that the agent has written config_path and not restarted containerd since.
 	Restart bool `json:"restart,omitempty"`
 }
 

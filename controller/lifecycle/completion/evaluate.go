@@ -1,5 +1,6 @@
-// Package completion decides when an operation in progress is over: whether it is COMPLETED or
-// FAILED, and what is in force once a START is taken back. Callers ask it in the transaction in
+// Package completion decides when an operation in progress is over by itself: whether it is
+// COMPLETED or FAILED, and what is in force once a START is taken back. Who may end it earlier,
+// by a cancel or another operation, package operation decides. Callers ask it in the transaction in
 // which everything that it reads was written, so that nothing changes in between. It plans
 // nothing: package reconcile plans before it asks, and after a START is taken back.
 package completion

@@ -28,7 +28,7 @@ const (
 	intermediateLife = 2 * year
 	serverLife       = 90 * day
 
-	// NodeLife is the life of a node's certificate.
+	// NodeLife is the life of a node's certificate, which never outlives its issuer.
 	NodeLife = day
 	// RenewalGrace is how long after its end a node's certificate may still do one
 	// thing: be renewed by proof of its key.
