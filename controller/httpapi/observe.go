@@ -83,7 +83,7 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 	case isUnconfirmed(err) && slices.Contains(quiet, call.operation):
 		level = slog.LevelDebug // each agent, each minute, until the operator has confirmed
 	case status == http.StatusTooManyRequests && slices.Contains(quiet, call.operation):
-		level = slog.LevelDebug // pace has logged that it began
+		level = slog.LevelDebug // limitStatuses has logged that it began
 	case status < 400 && (method == http.MethodGet || method == http.MethodHead || slices.Contains(quiet, call.operation)):
 		level = slog.LevelDebug
 	}

@@ -11,7 +11,7 @@ import (
 // statusPage registers the routes of the status page behind the same checks as the API's.
 func (s *Handler) statusPage() {
 	for _, route := range s.UI.Routes() {
-		checks := behind(named(route.Name), s.bound(0, route.Stream), s.authenticate(endpoint{id: route.Name, scheme: string(route.Scheme)}), s.pace(route.Name))
+		checks := behind(named(route.Name), s.bound(0, route.Stream), s.authenticate(endpoint{id: route.Name, scheme: string(route.Scheme)}), s.limitStatuses(route.Name))
 		routes := withHead{s.echo}
 		switch {
 		case route.Method == http.MethodGet && !route.Stream:

@@ -20,10 +20,10 @@ const (
 	maxNodes = 4096
 )
 
-// pace refuses the statuses of a node that sends too many, before the body is read. It
+// limitStatuses refuses the statuses of a node that sends too many, before the body is read. It
 // answers after a moment: a node has few connections, and each of them then costs about
 // one request a second, also if the node does not wait.
-func (s *Handler) pace(operation string) check {
+func (s *Handler) limitStatuses(operation string) check {
 	if operation != "putNodeStatus" {
 		return func(echo.Context) error { return nil }
 	}

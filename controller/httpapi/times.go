@@ -30,10 +30,10 @@ var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 
 // a stack takes at most, and some.
 const cloudWait = 150 * time.Second
 
-// limits bounds how long the connection may be used. The server itself sets no
+// limitTimes bounds how long the connection may be used. The server itself sets no
 // timeouts beyond the header's, which a long poll or a large file would not
 // survive.
-func (s *Handler) limits(operation string) check {
+func (s *Handler) limitTimes(operation string) check {
 	hold := time.Duration(0)
 	stream := false
 	switch operation {
