@@ -124,7 +124,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonWaitingForDevice:  {"no disk with the volume's id is attached", "attach the Cinder volume to this server; the agent then continues", passing},
 	ReasonAmbiguousDevice:   {"more than one disk has the volume's id or its filesystem UUID", "detach the copy; until then the agent changes none of them", passing},
 	ReasonSizeMismatch:      {"the disk's size is not the size of the Cinder volume, or it is too small for its filesystem", "check that the right volume is attached; send the new size of an extended volume", passing},
-	ReasonForeignData:       {"the disk holds data that nodehitch did not write", "run `hitchctl volume adopt` to keep the data, or `hitchctl volume reformat` to erase it", final},
+	ReasonForeignData:       {"the disk holds data that nodehitch did not write", "run `hitchctl volume adopt` to keep an ext4, or `hitchctl volume reformat` to erase the disk", final},
 	ReasonUnreadable:        {"the agent cannot read the disk, so it cannot check that the disk is blank", "look for I/O errors in the kernel log; the agent tries again and formats only a disk that it can read", passing},
 	ReasonNoPermit:          {"the controller does not permit this node to format this volume", "read the message; a volume is formatted only once", passing},
 	ReasonFormatInterrupted: {"the node that was formatting the volume disappeared before the format was complete", "run `hitchctl volume reformat` to permit a new format; it erases the volume", final},

@@ -203,8 +203,8 @@ Conditions
       found xfs on virtio-9a0d
       means: the disk holds data that nodehitch did not
       write
-      do: run `+"`hitchctl volume adopt`"+` to keep the data, or
-      `+"`hitchctl volume reformat`"+` to erase it
+      do: run `+"`hitchctl volume adopt`"+` to keep an ext4, or
+      `+"`hitchctl volume reformat`"+` to erase the disk
   ExportsServed   False   NotMounted, for 30s
       means: the volume of an exported directory, or of a
       registry's data, is not mounted, so its data is not
