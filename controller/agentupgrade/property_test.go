@@ -35,10 +35,9 @@ type fleet struct {
 	saved []byte
 }
 
-// These are true for every order of events: no more nodes are between two agents than may be at
-// a time, as the machines themselves count; no node is told that must not be; no node is told
-// anything after a roll-back or a pause; every node that can be upgraded is, once nothing
-// hinders it.
+// In every order of events, no more nodes are between two agents than may be at a time, as the
+// machines themselves count; no node is told what must not be told, or anything after a roll-back or
+// a pause; and each node that can be upgraded is, once nothing hinders it.
 func TestNoOrderOfEventsUpgradesTooManyAtATime(t *testing.T) {
 	told, stops := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {

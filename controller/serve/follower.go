@@ -79,13 +79,14 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 		}
 	}
 	feed := r.client.Follow(hub.All)
-	if err := r.states.enter(reading, func(s *state) { s.feed, s.because = feed, "it has not read the state yet" }); err != nil {
+	r.states.change(func(s *state) { s.feed = feed })
+	if err := r.states.enter(reading, "it has not read the state yet"); err != nil {
 		return err
 	}
 	followed, err := store.Follow(ctx, store.Options{Key: core.SealKey(r.c), Now: time.Now}, store.Followed{Feed: feed, History: r.history,
-		Name: sharing.Name(r.c.Store.Etcd), Changed: changed, Waiting: func(reason string) {
-			r.states.change(because(reason))
-			r.log.Info("not serving yet", "because", reason)
+		Name: sharing.Name(r.c.Store.Etcd), Changed: changed, Waiting: func(because string) {
+			r.states.change(func(s *state) { s.because = because })
+			r.log.Info("not serving yet", "because", because)
 		}})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -94,7 +95,7 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, followed.Close()) }()
-	if err := r.states.enter(uncertified, because("it has no certificate of its own yet")); err != nil {
+	if err := r.states.enter(uncertified, "it has no certificate of its own yet"); err != nil {
 		return err
 	}
 	authority, err := d.follow(ctx, followed)
@@ -115,7 +116,7 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 	unix := newForwarder() // its socket stays open
 	r.states.change(func(s *state) { s.forwarder = unix })
 	open := func(ctx context.Context) error {
-		if err := r.states.enter(serving, because("")); err != nil {
+		if err := r.states.enter(serving, ""); err != nil {
 			return err
 		}
 		forwarder := newForwarder()
@@ -175,9 +176,9 @@ func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, 
 		if err := group.Wait(); err != nil || ctx.Err() != nil {
 			return err
 		}
-		reason := "the leader does not answer this controller, so its clients are to ask another one"
-		r.log.Warn("not serving", "because", reason, "listen", addressOf(l.HTTPS))
-		if err := r.states.enter(cutOff, because(reason)); err != nil {
+		because := "the leader does not answer this controller, so its clients are to ask another one"
+		r.log.Warn("not serving", "because", because, "listen", addressOf(l.HTTPS))
+		if err := r.states.enter(cutOff, because); err != nil {
 			return err
 		}
 		if err := l.withoutHTTPS(true); err != nil {

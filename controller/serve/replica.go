@@ -70,22 +70,22 @@ func serveReplica(ctx context.Context, c config.Config, l *listeners, metrics *t
 		return err
 	}
 	defer func() { _ = term.Close() }() // the store has, if it was opened
-	if err := r.states.enter(opening, func(s *state) { s.term = term }); err != nil {
+	r.states.change(func(s *state) { s.term = term })
+	if err := r.states.enter(opening, ""); err != nil {
 		return err
 	}
 	notifySystemd("STATUS=Leader; opening the store", log)
-	as := r.leadershipIn(term)
-	as.opened = func() (err error) {
-		// Who connects to an address that a follower has kept open waits meanwhile; one that is
-		// closed is refused until there is something to serve.
+	as := r.leadershipIn(term, func() (err error) {
+		// A client that connects to an address which a follower has kept open waits meanwhile. A
+		// closed address refuses clients until there is something to serve.
 		if l.HTTPS == nil {
 			if l.HTTPS, err = listenHTTPS(ctx, c); err != nil {
 				return err
 			}
 		}
 		notifySystemd("STATUS=Leader", log)
-		return r.states.enter(leading, func(*state) {})
-	}
+		return r.states.enter(leading, "")
+	})
 	return serveAs(ctx, as, c, l, metrics, log)
 }
 
@@ -100,8 +100,8 @@ type leadership struct {
 	opened func() error
 }
 
-func (r *replica) leadershipIn(term *etcd.Term) *leadership {
-	l := &leadership{term: term, shared: &store.Shared{Term: term, History: r.history, Name: sharing.Name(r.c.Store.Etcd)}, members: r.members, peers: r.peers,
+func (r *replica) leadershipIn(term *etcd.Term, opened func() error) *leadership {
+	l := &leadership{term: term, opened: opened, shared: &store.Shared{Term: term, History: r.history, Name: sharing.Name(r.c.Store.Etcd)}, members: r.members, peers: r.peers,
 		roster: &peer.Roster{Live: func() ([]wire.Replica, error) { return r.members.known(term, r.c.Replica.ID) }, Log: r.log}}
 	if r.peers != nil {
 		l.roster.Client = r.peers.client
@@ -109,7 +109,7 @@ func (r *replica) leadershipIn(term *etcd.Term) *leadership {
 	return l
 }
 
-// lead has requests answered that other replicas hand on, and asks them how far they follow. settle is
+// lead answers requests that other replicas hand on, and asks them how far they follow. settle is
 // AwaitCommit of the store.
 func (l *leadership) lead(api http.Handler, settle func()) error {
 	if err := l.opened(); err != nil {

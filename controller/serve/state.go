@@ -16,7 +16,7 @@ import (
 // term is over; then the process ends.
 type stage int
 
-// Of reading to cutOff a replica is a follower: it follows the leader's commits. Its HTTPS
+// A replica is a follower from reading to cutOff: it follows the leader's commits. Its HTTPS
 // address listens while it is serving.
 const (
 	standby stage = iota
@@ -34,7 +34,8 @@ func (s stage) String() string {
 		"opening the store as the leader", "leading"}[s]
 }
 
-// nextStages are those that may come after a stage. Whoever waits may be elected.
+// nextStages are those that may come after a stage. A replica can be elected at any of them
+// before opening.
 var nextStages = map[stage][]stage{
 	standby:     {reading, opening},
 	reading:     {uncertified, opening},
@@ -79,22 +80,18 @@ func (s *states) change(to func(*state)) {
 	to(&s.now)
 }
 
-// enter begins a stage, and sets what else is so from now on. It refuses a stage that cannot come
-// after the present one.
-func (s *states) enter(next stage, also func(*state)) (err error) {
+// enter begins a stage; because is that of state. It refuses a stage that cannot come after the
+// present one.
+func (s *states) enter(next stage, because string) (err error) {
 	s.change(func(now *state) {
 		if !slices.Contains(nextStages[now.stage], next) {
 			err = fmt.Errorf("this replica is %s, and %s cannot come next", now.stage, next)
 			return
 		}
-		now.stage, now.because = next, ""
-		also(now)
+		now.stage, now.because = next, because
 	})
 	return err
 }
-
-// because sets why a follower does not serve.
-func because(reason string) func(*state) { return func(s *state) { s.because = reason } }
 
 // elect notes who the leader is by etcd, and says whether that is another one than before.
 func (s *states) elect(p etcd.Position) (changed bool) {

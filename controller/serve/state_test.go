@@ -21,14 +21,14 @@ func TestStages(t *testing.T) {
 		{leading, nil},
 	} {
 		for _, next := range all {
-			s := &states{now: state{stage: c.from, because: "of before"}}
-			err := s.enter(next, because("it is so now"))
-			got, want := s.get(), state{stage: next, because: "it is so now"}
+			s := &states{now: state{stage: c.from, because: "in the old stage"}}
+			err := s.enter(next, "in the new stage")
+			got, want := s.get(), state{stage: next, because: "in the new stage"}
 			if allowed := slices.Contains(c.to, next); allowed != (err == nil) {
 				t.Errorf("%s, then %s: %v", c.from, next, err)
 			}
 			if err != nil {
-				want = state{stage: c.from, because: "of before"}
+				want = state{stage: c.from, because: "in the old stage"}
 			}
 			if got != want {
 				t.Errorf("%s, then %s: the state is %+v, expected %+v", c.from, next, got, want)

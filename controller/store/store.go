@@ -54,7 +54,7 @@ type Store struct {
 
 // Open opens the store and creates it when it does not exist. A store of an older schema is
 // brought to this controller's. Open changes nothing and says what to do when the file is
-// opened by another process, has a newer schema (*SchemaError), or belongs to another key.
+// open in another process, has a newer schema (*SchemaError), or belongs to another key.
 func Open(o Options) (*Store, error) {
 	if o.LockTimeout == 0 {
 		o.LockTimeout = time.Second
