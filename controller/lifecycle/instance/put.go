@@ -70,7 +70,7 @@ type putRequest struct {
 	results map[string]packagefile.Result
 }
 
-// load reads what the PUT needs: it refuses its faults, holds its conditions against the
+// load reads what the PUT needs: it refuses its faults, checks its conditions against the
 // instance, observes the stack and validates the files. Nothing is set later.
 func (s *Service) load(ctx context.Context, id string, spec api.InstanceSpec, conditions []Condition) (*putRequest, error) {
 	p := &putRequest{s: s, spec: spec, conditions: conditions}
