@@ -62,8 +62,9 @@ func (s *scene) traced(what string) (steps []string) {
 	}
 	for line := range strings.Lines(string(text)) {
 		call, _, _ := strings.Cut(line, " = ")
+		call = strings.Replace(strings.TrimSpace(call), " <unfinished ...>", ")", 1)
 		for end, name := range names {
-			if strings.HasSuffix(strings.TrimSpace(call), end) {
+			if strings.HasSuffix(call, end) {
 				steps = append(steps, name)
 			}
 		}

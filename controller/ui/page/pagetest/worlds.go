@@ -228,7 +228,7 @@ func Broken() World {
 	w.Volumes = append(w.Volumes, api.Volume{ID: id(12, 90), ResourceID: "registry_volume", VnfInstanceID: restored.ID, NodeID: registry.ID, PermitState: api.PermitNone, Unconfirmed: true, FilesystemUUID: id(13, 90)},
 		api.Volume{ID: id(12, 91), ResourceID: "erased_volume", VnfInstanceID: cluster, NodeID: foreign.ID, PermitState: api.PermitInterrupted, ReformatRequested: true, FilesystemUUID: id(13, 91)})
 	failed := api.Operation{ID: cluster + "/3", Sequence: 3, VnfInstanceID: cluster, Operation: api.Heal, Phase: api.PhaseEnd, State: api.Failed, StartedAt: ago(50 * time.Minute), FinishedAt: at(20 * time.Minute), Deadline: ago(20 * time.Minute),
-		Error: api.NewProblem(api.ProblemTargetsFailed, "storage_server_of_a_project_with_a_very_long_name_that_nobody_shortened_in_time: ForeignData; run `hitchctl volume adopt` to keep the data, or `hitchctl volume reformat` to erase it"),
+		Error: api.NewProblem(api.ProblemTargetsFailed, "storage_server_of_a_project_with_a_very_long_name_that_nobody_shortened_in_time: ForeignData; run `hitchctl volume adopt` to keep an ext4, or `hitchctl volume reformat` to erase the disk"),
 		Targets: []api.OperationTarget{
 			{NodeID: foreign.ID, Name: foreign.Name, Reason: api.ReasonForeignData, Final: true, Message: "VolumesMounted: the disk holds xfs"},
 			{NodeID: w.Nodes[1].ID, Name: w.Nodes[1].Name, Reason: api.ReasonWaitingForExports, WaitsFor: foreign.ID}, {NodeID: w.Nodes[2].ID, Name: w.Nodes[2].Name, Ready: true}},
