@@ -16,15 +16,12 @@ type valueBefore struct {
 }
 
 // note keeps what a key has before it is first written.
-func (c Collection[T]) note(key string) {
-	if _, known := c.tx.before[c.name][key]; known {
+func (u untyped) note(key string) {
+	if _, known := u.tx.before[u.name][key]; known {
 		return
 	}
-	n := valueBefore{value: c.tx.reader.get(c.name, key)}
-	if record, found := c.decoded.peek(key, n.value); found {
-		n.record = record
-	}
-	c.tx.noted(c.name, key, n)
+	value := u.tx.reader.get(u.name, key)
+	u.tx.noted(u.name, key, valueBefore{value, u.decoded.get(key, value)})
 }
 
 func (t *Tx) noted(bucket, key string, n valueBefore) {
@@ -38,10 +35,10 @@ func (t *Tx) noted(bucket, key string, n valueBefore) {
 }
 
 // ChangedKeys are the keys of Changes. It decodes no record.
-func (c Collection[T]) ChangedKeys() (keys []string, err error) {
-	defer guard(c.name, "", &err)
-	for key, before := range c.tx.before[c.name] {
-		if !bytes.Equal(before.value, c.tx.reader.get(c.name, key)) {
+func (u untyped) ChangedKeys() (keys []string, err error) {
+	defer guard(u.name, "", &err)
+	for key, before := range u.tx.before[u.name] {
+		if !bytes.Equal(before.value, u.tx.reader.get(u.name, key)) {
 			keys = append(keys, key)
 		}
 	}
@@ -52,41 +49,53 @@ func (c Collection[T]) ChangedKeys() (keys []string, err error) {
 // be changed.
 func (c Collection[T]) Changes() (changes []Change[T], err error) {
 	for key, before := range c.tx.before[c.name] {
-		change, changed, err := c.change(key, before)
+		change, err := c.change(key, before)
 		if err != nil {
 			return nil, err
 		}
-		if changed {
-			changes = append(changes, change)
+		if change != nil {
+			changes = append(changes, *change)
 		}
 	}
 	return changes, nil
 }
 
-func (c Collection[T]) change(key string, before valueBefore) (change Change[T], changed bool, err error) {
-	defer guard(c.name, key, &err)
-	now := c.tx.reader.get(c.name, key)
+// change is nil if the record is as it was.
+func (c Collection[T]) change(key string, before valueBefore) (*Change[T], error) {
+	was, is, err := c.compare(key, before, func() any { return new(T) })
+	if err != nil || was == nil && is == nil {
+		return nil, err
+	}
+	change := Change[T]{Key: key}
+	change.Before, _ = was.(*T)
+	change.After, _ = is.(*T)
+	return &change, nil
+}
+
+// compare returns the record before and now, or nothing if they are the same.
+func (u untyped) compare(key string, before valueBefore, empty func() any) (was, is any, err error) {
+	defer guard(u.name, key, &err)
+	now := u.tx.reader.get(u.name, key)
 	if bytes.Equal(before.value, now) {
-		return change, false, nil
+		return nil, nil, nil
 	}
-	change.Key = key
-	if record, decoded := before.record.(*T); decoded {
-		change.Before = record
-	} else if change.Before, err = c.record(key, before.value); err != nil {
-		return change, false, err
+	if was = before.record; was == nil {
+		if was, err = u.record(key, before.value, empty); err != nil {
+			return nil, nil, err
+		}
 	}
-	change.After, err = c.record(key, now)
-	return change, true, err
+	is, err = u.record(key, now, empty)
+	return was, is, err
 }
 
 // record is the one that the value stands for, nil for none.
-func (c Collection[T]) record(key string, value []byte) (*T, error) {
+func (u untyped) record(key string, value []byte, empty func() any) (any, error) {
 	if value == nil {
 		return nil, nil
 	}
-	if record, found := c.decoded.peek(key, value); found {
+	if record := u.decoded.get(key, value); record != nil {
 		return record, nil
 	}
-	record := new(T)
-	return record, c.decode(key, value, record)
+	record := empty()
+	return record, u.decode(key, value, record)
 }

@@ -11,61 +11,93 @@ import (
 // Collection is the records of one kind, in the order of their keys. Keys and
 // records are copies: changing one changes nothing in the store.
 type Collection[T any] struct {
+	untyped
+	// copied is for records that are kept decoded, which others read too.
+	copied func(T) T
+}
+
+// untyped is what collections of all kinds do in the same way. A record is a pointer here.
+// It is apart because each package that uses the store compiles what has a type parameter,
+// once for each kind.
+type untyped struct {
 	name string
 	tx   *Tx
 	// decoded is nil for records that are decoded each time.
-	decoded *decoded[T]
+	decoded *decoded
 }
 
 var errReadOnly = errors.New("the transaction is a View, which cannot write")
 
 // Get returns the record, false when there is none. Its error is a *CorruptError.
 func (c Collection[T]) Get(key string) (record T, found bool, err error) {
-	defer guard(c.name, key, &err)
-	value := c.tx.reader.get(c.name, key)
+	read, err := c.get(key, new(T))
+	if err != nil || read == nil {
+		return record, false, err
+	}
+	return c.own(read.(*T)), true, nil
+}
+
+// own is a copy that shares nothing with a record that is kept decoded.
+func (c Collection[T]) own(record *T) T {
+	if c.copied == nil {
+		return *record
+	}
+	return c.copied(*record)
+}
+
+// get returns the record, which others may read too: a decoded one, or the empty one that is
+// given, decoded. It is nil when there is none.
+func (u untyped) get(key string, empty any) (record any, err error) {
+	defer guard(u.name, key, &err)
+	value := u.tx.reader.get(u.name, key)
 	if value == nil {
-		return record, false, nil
+		return nil, nil
 	}
-	if record, found = c.decoded.get(key, value); found {
-		return record, true, nil
+	if record := u.decoded.get(key, value); record != nil {
+		return record, nil
 	}
-	if err := c.decode(key, value, &record); err != nil {
-		var zero T
-		return zero, false, err
+	if err := u.decode(key, value, empty); err != nil {
+		return nil, err
 	}
-	c.decoded.add(key, value, record)
-	return record, true, nil
+	u.decoded.add(key, value, empty)
+	return empty, nil
 }
 
 // Put writes the record, over one with the same key.
-func (c Collection[T]) Put(key string, record T) (err error) {
-	defer guard(c.name, key, &err)
+func (c Collection[T]) Put(key string, record T) error {
+	own := c.own(&record)
+	return c.put(key, record, &own)
+}
+
+// put writes the record; kept is a copy of it that nobody changes.
+func (u untyped) put(key string, record, kept any) (err error) {
+	defer guard(u.name, key, &err)
 	text, err := json.Marshal(record)
 	switch {
 	case err != nil:
-	case c.tx.writer == nil:
+	case u.tx.writer == nil:
 		err = errReadOnly
 	default:
-		value := summed(c.name, key, text)
-		c.note(key)
-		if err = c.tx.writer.put(c.name, key, value); err == nil {
-			c.decoded.add(key, value, record)
+		value := summed(u.name, key, text)
+		u.note(key)
+		if err = u.tx.writer.put(u.name, key, value); err == nil {
+			u.decoded.add(key, value, kept)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
+		return fmt.Errorf("writing %s/%s: %w", u.name, key, err)
 	}
 	return nil
 }
 
 // Delete removes the record; none is no error.
-func (c Collection[T]) Delete(key string) (err error) {
-	defer guard(c.name, key, &err)
-	if c.tx.writer == nil {
-		return fmt.Errorf("deleting %s/%s: %w", c.name, key, errReadOnly)
+func (u untyped) Delete(key string) (err error) {
+	defer guard(u.name, key, &err)
+	if u.tx.writer == nil {
+		return fmt.Errorf("deleting %s/%s: %w", u.name, key, errReadOnly)
 	}
-	c.note(key)
-	c.tx.writer.delete(c.name, key)
+	u.note(key)
+	u.tx.writer.delete(u.name, key)
 	return nil
 }
 
@@ -85,35 +117,49 @@ func (c Collection[T]) Prefix(prefix string) ([]T, error) {
 // thousands of records are tens of megabytes. fn must not panic.
 func (c Collection[T]) Each(fn func(record T)) error { return c.each("", fn) }
 
-func (c Collection[T]) each(prefix string, fn func(record T)) (err error) {
-	defer guard(c.name, prefix, &err)
-	for key, value := range c.tx.reader.scan(c.name, prefix) {
-		record, found := c.decoded.get(key, value)
-		if !found {
-			if err := c.decode(key, value, &record); err != nil {
-				return err
-			}
+func (c Collection[T]) each(prefix string, fn func(record T)) error {
+	empty := func() any { return new(T) }
+	return c.visit(prefix, empty, func(record any, shared bool) {
+		if shared {
+			fn(c.own(record.(*T)))
+		} else {
+			fn(*record.(*T))
 		}
-		fn(record)
+	})
+}
+
+// visit calls fn with every record, and whether others may read it too.
+func (u untyped) visit(prefix string, empty func() any, fn func(record any, shared bool)) (err error) {
+	defer guard(u.name, prefix, &err)
+	for key, value := range u.tx.reader.scan(u.name, prefix) {
+		if record := u.decoded.get(key, value); record != nil {
+			fn(record, true)
+			continue
+		}
+		record := empty()
+		if err := u.decode(key, value, record); err != nil {
+			return err
+		}
+		fn(record, false)
 	}
 	return nil
 }
 
-func (c Collection[T]) decode(key string, value []byte, record *T) error {
-	text, err := textOf(c.name, key, value)
+func (u untyped) decode(key string, value []byte, record any) error {
+	text, err := textOf(u.name, key, value)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, record); err != nil {
-		return &CorruptError{Bucket: c.name, Key: key, Err: err}
+		return &CorruptError{Bucket: u.name, Key: key, Err: err}
 	}
 	return nil
 }
 
 // Keys returns the keys that start so, in order. It decodes no record.
-func (c Collection[T]) Keys(prefix string) (keys []string, err error) {
-	defer guard(c.name, prefix, &err)
-	for key := range c.tx.reader.scan(c.name, prefix) {
+func (u untyped) Keys(prefix string) (keys []string, err error) {
+	defer guard(u.name, prefix, &err)
+	for key := range u.tx.reader.scan(u.name, prefix) {
 		keys = append(keys, key)
 	}
 	return keys, nil
@@ -127,18 +173,18 @@ type Size struct {
 
 // Sizes returns the keys that start so, in order, with the sizes of their values. It decodes
 // no record.
-func (c Collection[T]) Sizes(prefix string) (sizes []Size, err error) {
-	defer guard(c.name, prefix, &err)
-	for key, value := range c.tx.reader.scan(c.name, prefix) {
+func (u untyped) Sizes(prefix string) (sizes []Size, err error) {
+	defer guard(u.name, prefix, &err)
+	for key, value := range u.tx.reader.scan(u.name, prefix) {
 		sizes = append(sizes, Size{key, len(value)})
 	}
 	return sizes, nil
 }
 
 // Len is how many records there are. It decodes none.
-func (c Collection[T]) Len() (n int, err error) {
-	defer guard(c.name, "", &err)
-	for range c.tx.reader.scan(c.name, "") {
+func (u untyped) Len() (n int, err error) {
+	defer guard(u.name, "", &err)
+	for range u.tx.reader.scan(u.name, "") {
 		n++
 	}
 	return n, nil
@@ -160,7 +206,7 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Instances by instance id.
 func (t *Tx) Instances() Collection[Instance] {
-	return Collection[Instance]{name: bucketInstances, tx: t, decoded: t.recent.instances}
+	return Collection[Instance]{untyped{bucketInstances, t, t.recent.instances}, Instance.copied}
 }
 
 // Desired states by DesiredKey.
@@ -168,7 +214,7 @@ func (t *Tx) Desired() Collection[Desired] { return of[Desired](t, bucketDesired
 
 // Nodes by node id (Nova server id).
 func (t *Tx) Nodes() Collection[Node] {
-	return Collection[Node]{name: bucketNodes, tx: t, decoded: t.recent.nodes}
+	return Collection[Node]{untyped{bucketNodes, t, t.recent.nodes}, Node.copied}
 }
 
 // Volumes by Cinder volume id.
@@ -187,7 +233,7 @@ func (t *Tx) VolumeOwners() Collection[Owner] { return of[Owner](t, bucketVolume
 
 // Operations by OperationKey.
 func (t *Tx) Operations() Collection[Operation] {
-	return Collection[Operation]{name: bucketOperations, tx: t, decoded: t.recent.operations}
+	return Collection[Operation]{untyped{bucketOperations, t, t.recent.operations}, Operation.copied}
 }
 
 // OperationStates are what is counted of Operations, with nothing else decoded.
@@ -208,7 +254,7 @@ func (t *Tx) Authority() Collection[AuthorityPair] {
 }
 
 func of[T any](t *Tx, bucket string) Collection[T] {
-	return Collection[T]{name: bucket, tx: t}
+	return Collection[T]{untyped: untyped{name: bucket, tx: t}}
 }
 
 // InstancePrefix starts the keys of all that belongs to an instance in Desired,

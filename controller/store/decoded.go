@@ -14,59 +14,47 @@ import (
 // nothing has to be forgotten when a transaction is rolled back. It is for the records
 // that grow with the number of an instance's nodes and are read at each report of one, and
 // for that node, which is read several times.
-type decoded[T any] struct {
-	recent *lru.Cache[string, entry[T]]
-	copied func(T) T
+type decoded struct {
+	recent *lru.Cache[string, entry]
 }
 
-type entry[T any] struct {
-	value  []byte
-	record T
+type entry struct {
+	value []byte
+	// record is a pointer, to what nobody changes.
+	record any
 }
 
 // recent is what a store has decoded.
 type recent struct {
-	instances  *decoded[Instance]
-	operations *decoded[Operation]
-	nodes      *decoded[Node]
+	instances, operations, nodes *decoded
 }
 
-func newRecent() recent {
-	return recent{newDecoded(Instance.copied), newDecoded(Operation.copied), newDecoded(Node.copied)}
-}
+func newRecent() recent { return recent{newDecoded(), newDecoded(), newDecoded()} }
 
 // maxDecoded bounds the memory of each decoded.
 const maxDecoded = 256
 
-func newDecoded[T any](copied func(T) T) *decoded[T] {
-	recent, _ := lru.New[string, entry[T]](maxDecoded) // an error only for sizes below 1
-	return &decoded[T]{recent, copied}
+func newDecoded() *decoded {
+	recent, _ := lru.New[string, entry](maxDecoded) // an error only for sizes below 1
+	return &decoded{recent}
 }
 
-// get is a copy of the record, false if it has to be decoded. A nil decoded has none.
-func (d *decoded[T]) get(key string, value []byte) (record T, found bool) {
-	kept, found := d.peek(key, value)
-	if !found {
-		return record, false
-	}
-	return d.copied(*kept), true
-}
-
-// peek is get without the copy: the record must not be changed.
-func (d *decoded[T]) peek(key string, value []byte) (record *T, found bool) {
+// get is the record, which must not be changed, or nil if it has to be decoded. A nil decoded
+// has none.
+func (d *decoded) get(key string, value []byte) (record any) {
 	if d == nil {
-		return nil, false
+		return nil
 	}
 	e, found := d.recent.Get(key)
 	if !found || !bytes.Equal(e.value, value) {
-		return nil, false
+		return nil
 	}
-	return &e.record, true
+	return e.record
 }
 
-func (d *decoded[T]) add(key string, value []byte, record T) {
+func (d *decoded) add(key string, value []byte, record any) {
 	if d != nil {
-		d.recent.Add(key, entry[T]{bytes.Clone(value), d.copied(record)})
+		d.recent.Add(key, entry{bytes.Clone(value), record})
 	}
 }
 

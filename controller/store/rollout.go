@@ -77,14 +77,14 @@ func (t *Tx) AgentRolloutChange() (*Change[AgentRollout], error) {
 	if !noted {
 		return nil, nil
 	}
-	change, changed, err := of[AgentRollout](t, bucketMeta).change(metaRollout, before)
-	if err != nil || !changed {
+	change, err := of[AgentRollout](t, bucketMeta).change(metaRollout, before)
+	if err != nil || change == nil {
 		return nil, err
 	}
 	if change.Before == nil {
 		change.Before = new(AgentRollout)
 	}
-	return &change, nil
+	return change, nil
 }
 
 // BeginsEpoch reports whether a commit that a store follows has begun another epoch.

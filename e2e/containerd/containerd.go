@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
+	"github.com/nodehitch/nodehitch/e2e/source"
 )
 
 // Versions are the versions that are built; versions/<version>/go.mod has the patch.
@@ -28,8 +29,7 @@ var buildArguments = []string{
 }
 
 func moduleDir(version string) string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "versions", version)
+	return filepath.Join(source.Path("e2e/containerd/versions"), version)
 }
 
 // name and key of a version in the cache of images.

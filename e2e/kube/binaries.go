@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
+	"github.com/nodehitch/nodehitch/e2e/source"
 )
 
 // ErrNotBuilt says that the cache does not have the programs of this version.
@@ -59,10 +60,7 @@ func (s set) find(cache string, notBuilt error) (*Binaries, error) {
 func (b *Binaries) Close() error { return b.cache.Close() }
 
 // moduleDir is the folder whose go.mod names all versions.
-func moduleDir() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "binaries")
-}
+func moduleDir() string { return source.Path("e2e/kube/binaries") }
 
 // key changes with everything that makes other programs, apart from the Go version.
 func (s set) key() (string, error) {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/process"
+	"github.com/nodehitch/nodehitch/e2e/source"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -57,8 +57,7 @@ func Bin(t testing.TB) string {
 	if named := os.Getenv("NODEHITCH_BIN"); named != "" {
 		return named
 	}
-	_, file, _, _ := runtime.Caller(0)
-	bin := filepath.Join(filepath.Dir(file), "../../bin")
+	bin := source.Path("bin")
 	if _, err := os.Stat(filepath.Join(bin, "nodehitch-controller")); err != nil {
 		t.Fatalf("the controller is not built, run `make build`: %v", err)
 	}

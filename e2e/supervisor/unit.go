@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/source"
 )
 
 // unit is what nodehitch-agent.service says, as far as it is about starting and restarting.
@@ -26,8 +26,7 @@ const installed = "/usr/local/bin/"
 // read reads the unit that `nodehitch-agent install` writes, for an agent in another
 // directory.
 func read(directory string) (unit, error) {
-	_, here, _, _ := runtime.Caller(0)
-	f, err := os.Open(filepath.Join(filepath.Dir(here), "../../agent/machine/install/nodehitch-agent.service"))
+	f, err := os.Open(source.Path("agent/machine/install/nodehitch-agent.service"))
 	if err != nil {
 		return unit{}, err
 	}

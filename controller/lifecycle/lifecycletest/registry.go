@@ -7,8 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
+	"github.com/nodehitch/nodehitch/e2e/source"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -24,8 +24,7 @@ var (
 // Verbatim is the instantiate body of a specification, as a PUT of this API.
 func (w *World) Verbatim(file string) api.InstanceSpec {
 	w.Helper()
-	_, here, _, _ := runtime.Caller(0)
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../../shared/params/testdata", file))
+	text, err := os.ReadFile(filepath.Join(source.Path("shared/params/testdata"), file))
 	w.Must(err)
 	var body struct {
 		AdditionalParams  json.RawMessage `json:"additionalParams"`
