@@ -19,9 +19,9 @@ OPENSTACK := ./e2e/openstack/... ./e2e/stacks/...
 LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fsprogs \
            genisoimage lz4 xz-utils zstd cpio apt-utils debian-archive-keyring
 # … what `make test` needs besides …
-TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init strace containerd
+TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init strace containerd docker-registry
 # … and what all other tests need.
-ALL_APT := $(TEST_APT) gcc libc6-dev iptables chromium docker.io docker-registry apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
+ALL_APT := $(TEST_APT) gcc libc6-dev iptables chromium docker.io apache2-utils python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets

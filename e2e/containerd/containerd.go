@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
-	"github.com/nodehitch/nodehitch/e2e/source"
+	"github.com/nodehitch/nodehitch/shared/sourcetree"
 )
 
 // Versions are the versions that are built; versions/<version>/go.mod has the patch.
@@ -29,7 +29,7 @@ var buildArguments = []string{
 }
 
 func moduleDir(version string) string {
-	return filepath.Join(source.Path("e2e/containerd/versions"), version)
+	return filepath.Join(sourcetree.Path("e2e/containerd/versions"), version)
 }
 
 // name and key of a version in the cache of images.

@@ -32,6 +32,7 @@ func TestTheClustersScript(t *testing.T) {
 		{"runs again after a failure, and says why", m.runsAgain},
 		{"runs again after it was killed", m.survivesAKill},
 		{"misses no change of many", m.missesNone},
+		{"misses no change while a comparison has not ended", m.missesNoneOfTwo},
 		{"does not run for ever if nothing can compare the facts", m.runsWithoutCmp},
 		{"runs at boot", m.runsAtBoot},
 	} {
@@ -215,6 +216,22 @@ func (m *member) missesNone(t *testing.T) {
 	if result := m.exec(t, "systemctl", "show", "--property=Result", "--value", again); result != "success\n" {
 		t.Errorf("what runs the script again has ended with %s", result)
 	}
+}
+
+// What compares the facts has started the script, and is slow to end: the run that it has
+// started is short, and the facts change meanwhile.
+func (m *member) missesNoneOfTwo(t *testing.T) {
+	const slow = "/usr/local/bin/systemctl"
+	m.exec(t, "sh", "-euc", `printf '#!/bin/sh\n/usr/bin/systemctl "$@" || exit\ncase $* in start*cluster.service) sleep 5 ;; esac\n' >"$0"; chmod 755 "$0"`, slow)
+	m.write(t, "nine hold")
+	m.until(t, []string{"begin nine"})
+	m.write(t, "ten hold")
+	m.exec(t, "sh", "-c", "echo >/root/pipe")
+	m.until(t, []string{"begin nine", "end nine", "begin ten"})
+	m.write(t, "eleven")
+	m.exec(t, "sh", "-c", "echo >/root/pipe")
+	m.ran(t, "begin nine", "end nine", "begin ten", "end ten", "begin eleven", "end eleven")
+	m.exec(t, "rm", slow)
 }
 
 // again is the unit that runs the script again if the facts changed meanwhile.

@@ -8,7 +8,7 @@ import (
 	"runtime"
 
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
-	"github.com/nodehitch/nodehitch/e2e/source"
+	"github.com/nodehitch/nodehitch/shared/sourcetree"
 )
 
 // ErrNotBuilt says that the cache does not have the programs of this version.
@@ -60,7 +60,7 @@ func (s set) find(cache string, notBuilt error) (*Binaries, error) {
 func (b *Binaries) Close() error { return b.cache.Close() }
 
 // moduleDir is the folder whose go.mod names all versions.
-func moduleDir() string { return source.Path("e2e/kube/binaries") }
+func moduleDir() string { return sourcetree.Path("e2e/kube/binaries") }
 
 // key changes with everything that makes other programs, apart from the Go version.
 func (s set) key() (string, error) {

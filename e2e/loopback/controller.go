@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/process"
-	"github.com/nodehitch/nodehitch/e2e/source"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/sourcetree"
 )
 
 // Options of a controller. The zero value is good.
@@ -57,7 +57,7 @@ func Bin(t testing.TB) string {
 	if named := os.Getenv("NODEHITCH_BIN"); named != "" {
 		return named
 	}
-	bin := source.Path("bin")
+	bin := sourcetree.Path("bin")
 	if _, err := os.Stat(filepath.Join(bin, "nodehitch-controller")); err != nil {
 		t.Fatalf("the controller is not built, run `make build`: %v", err)
 	}

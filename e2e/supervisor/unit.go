@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodehitch/nodehitch/e2e/source"
+	"github.com/nodehitch/nodehitch/shared/sourcetree"
 )
 
 // unit is what nodehitch-agent.service says, as far as it is about starting and restarting.
@@ -26,7 +26,7 @@ const installed = "/usr/local/bin/"
 // read reads the unit that `nodehitch-agent install` writes, for an agent in another
 // directory.
 func read(directory string) (unit, error) {
-	f, err := os.Open(source.Path("agent/machine/install/nodehitch-agent.service"))
+	f, err := os.Open(sourcetree.Path("agent/machine/install/nodehitch-agent.service"))
 	if err != nil {
 		return unit{}, err
 	}

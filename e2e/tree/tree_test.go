@@ -126,7 +126,7 @@ func TestAgentDependencies(t *testing.T) {
 
 // Test helpers are not part of the product.
 func TestProgramsLinkNothingForTests(t *testing.T) {
-	forTests := []string{module + "/controller/lifecycle/invariant", module + "/shared/client/testca"}
+	forTests := []string{module + "/controller/lifecycle/invariant", module + "/shared/client/testca", module + "/shared/sourcetree"}
 	for _, program := range []string{"./agent", "./controller", "./controller/hitchctl"} {
 		for _, dep := range goList(t, program) {
 			if slices.Contains(forTests, dep) || strings.HasPrefix(dep, module) && strings.HasSuffix(dep, "test") {

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nodehitch/nodehitch/e2e/source"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/sourcetree"
 )
 
 // ImageFile is the package file that the specification's registry names.
@@ -24,7 +24,7 @@ var (
 // Verbatim is the instantiate body of a specification, as a PUT of this API.
 func (w *World) Verbatim(file string) api.InstanceSpec {
 	w.Helper()
-	text, err := os.ReadFile(filepath.Join(source.Path("shared/params/testdata"), file))
+	text, err := os.ReadFile(filepath.Join(sourcetree.Path("shared/params/testdata"), file))
 	w.Must(err)
 	var body struct {
 		AdditionalParams  json.RawMessage `json:"additionalParams"`

@@ -1,5 +1,5 @@
-// Package source finds files of this source tree.
-package source
+// Package sourcetree finds files of this source tree.
+package sourcetree
 
 import (
 	"os"
