@@ -78,9 +78,17 @@ func (c *Cache) layer(ctx context.Context, s System, r recipe, recipes []recipe,
 	})
 }
 
-// buildLayer fills dir by the recipe's only script. That mounts what is below in
-// a mount namespace of its own, so that a run that is killed leaves nothing mounted.
+// buildLayer fills dir by the recipe's script.
 func (r recipe) buildLayer(ctx context.Context, s System, below, dir string) error {
+	if err := r.run(ctx, s, dir, below); err != nil {
+		return err
+	}
+	return r.complete(dir)
+}
+
+// run runs the recipe's first script: with what is below, a scratch folder and dir. It mounts
+// in a mount namespace of its own, so that a run that is killed leaves nothing mounted.
+func (r recipe) run(ctx context.Context, s System, dir, below string) error {
 	script, err := data.ReadFile(r.scripts[0])
 	if err != nil {
 		return err
@@ -105,9 +113,5 @@ func (r recipe) buildLayer(ctx context.Context, s System, below, dir string) err
 		"LAB_OFFLINE=" + strings.Join(r.offline, " "), "LAB_PACKAGES=" + strings.Join(r.packages, " "),
 		"LAB_SOURCES=" + strings.Join(sources, "\n"),
 	}
-	err = command(ctx, env, "unshare", "--mount", "--propagation", "private", run, below, scratch, dir)
-	if err != nil {
-		return err
-	}
-	return r.complete(dir)
+	return command(ctx, env, "unshare", "--mount", "--propagation", "private", run, below, scratch, dir)
 }

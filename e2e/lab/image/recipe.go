@@ -16,7 +16,7 @@ import (
 // has at the time. Delete the cache to get newer ones.
 type recipe struct {
 	name     string
-	packages []string
+	packages []string // on top of what is below
 	// offline packages are not installed but in the machine's own repository,
 	// so that installing them is part of what is tested.
 	offline []string
@@ -28,27 +28,30 @@ type recipe struct {
 	unsigned bool
 }
 
-var base = []string{
-	"systemd", "systemd-sysv", "dbus", "udev", "cloud-init", "e2fsprogs", "iproute2", "netbase",
-	"ca-certificates", "kmod", "procps", "curl", "iputils-ping",
+// baseRecipe is what all images begin with: the archive's packages are unpacked once.
+var baseRecipe = recipe{
+	name: "base",
+	packages: []string{
+		"systemd", "systemd-sysv", "dbus", "udev", "cloud-init", "e2fsprogs", "iproute2", "netbase",
+		"ca-certificates", "kmod", "procps", "curl", "iputils-ping",
+	},
 }
 
 var nspawnRecipe = recipe{
-	name:     "nspawn",
-	packages: base,
-	offline:  []string{"nfs-kernel-server", "nfs-common"},
-	files:    []string{"common", "nspawn"},
-	scripts:  []string{"offline-repo.sh"},
-	masked:   []string{"masked.txt"},
-	enabled:  []string{"multi-user.target.wants/systemd-networkd.service", "sysinit.target.wants/lab-disks.service"},
+	name:    "nspawn",
+	offline: []string{"nfs-kernel-server", "nfs-common"},
+	files:   []string{"common", "nspawn"},
+	scripts: []string{"root-extend.sh"},
+	masked:  []string{"masked.txt"},
+	enabled: []string{"multi-user.target.wants/systemd-networkd.service", "sysinit.target.wants/lab-disks.service"},
 }
 
-//go:embed rootfs masked.txt masked-vm.txt offline-repo.sh layer-offer.sh layer-install.sh initrd-init.sh
+//go:embed rootfs masked.txt masked-vm.txt root-extend.sh layer-offer.sh layer-install.sh initrd-init.sh
 var data embed.FS
 
 // key is the hash of everything that goes into the image of a system.
 func (r recipe) key(s System) string {
-	parts := []string{release[s], fmt.Sprintf("%#v", r)}
+	parts := []string{release[s], fmt.Sprintf("%#v %q", r, baseRecipe.packages)}
 	err := fs.WalkDir(data, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !r.uses(path) {
 			return err

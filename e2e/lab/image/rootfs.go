@@ -14,15 +14,35 @@ import (
 // Nspawn returns the root folder for containers: to be used read-only, as the
 // lower layer of an overlay.
 func (c *Cache) Nspawn(ctx context.Context, s System) (string, error) {
+	base, err := c.base(ctx, s)
+	if err != nil {
+		return "", err
+	}
 	r := nspawnRecipe
 	return c.Get(ctx, s.Named(r.name), r.key(s), func(ctx context.Context, dir string) error {
-		return r.buildRoot(ctx, s, dir)
+		return r.buildRoot(ctx, s, base, dir)
 	})
 }
 
-// buildRoot makes the root file system in dir.
-func (r recipe) buildRoot(ctx context.Context, s System, dir string) error {
-	if err := r.bootstrap(ctx, s, dir); err != nil {
+// base returns the root folder with which all images begin.
+func (c *Cache) base(ctx context.Context, s System) (string, error) {
+	r := baseRecipe
+	return c.Get(ctx, s.Named(r.name), r.key(s), func(ctx context.Context, dir string) error {
+		sources, err := Sources(ctx, release[s])
+		if err != nil {
+			return err
+		}
+		args := append([]string{"--variant=minbase", "--mode=root", "--include=" + strings.Join(r.packages, ","), release[s], dir}, sources...)
+		return command(ctx, nil, "mmdebstrap", args...)
+	})
+}
+
+// buildRoot makes the root file system in dir, from base.
+func (r recipe) buildRoot(ctx context.Context, s System, base, dir string) error {
+	if err := command(ctx, nil, "cp", "-a", base+"/.", dir); err != nil {
+		return err
+	}
+	if err := r.run(ctx, s, dir, dir); err != nil {
 		return err
 	}
 	if err := r.complete(dir); err != nil {
@@ -62,26 +82,6 @@ func (r recipe) complete(dir string) error {
 		}
 	}
 	return nil
-}
-
-// bootstrap installs the packages and fills the machine's own repository.
-func (r recipe) bootstrap(ctx context.Context, s System, dir string) error {
-	script, err := data.ReadFile("offline-repo.sh")
-	if err != nil {
-		return err
-	}
-	sources, err := Sources(ctx, release[s])
-	if err != nil {
-		return err
-	}
-	hook := dir + ".offline-repo.sh"
-	if err := os.WriteFile(hook, script, 0o755); err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(hook) }()
-	args := append([]string{"--variant=minbase", "--mode=root", "--include=" + strings.Join(r.packages, ","),
-		"--customize-hook=" + hook, release[s], dir}, sources...)
-	return command(ctx, []string{"LAB_OFFLINE=" + strings.Join(r.offline, " ")}, "mmdebstrap", args...)
 }
 
 // layOver copies the files below a folder of rootfs over the root.

@@ -10,14 +10,14 @@ import (
 
 var vmRecipe = recipe{
 	name: "vm",
-	packages: append([]string{
+	packages: []string{
 		"linux-image-cloud-amd64", "qemu-guest-agent", "busybox-static", "nfs-common",
 		// Installing it is tested on the containers: under emulation its maintainer
 		// scripts alone take half a minute.
 		"nfs-kernel-server",
-	}, base...),
+	},
 	files:    []string{"common", "vm"},
-	scripts:  []string{"offline-repo.sh", "initrd-init.sh"},
+	scripts:  []string{"root-extend.sh", "initrd-init.sh"},
 	masked:   []string{"masked.txt", "masked-vm.txt"},
 	enabled:  []string{"multi-user.target.wants/systemd-networkd.service"},
 	unsigned: true,
@@ -44,9 +44,16 @@ func (c *Cache) VMWithEngine(ctx context.Context, s System) (VM, error) {
 }
 
 func (c *Cache) vm(ctx context.Context, s System, r recipe, snapshot string) (VM, error) {
+	base, err := c.base(ctx, s)
+	if err != nil {
+		return VM{}, err
+	}
 	dir, err := c.Get(ctx, s.Named(r.name), r.key(s), func(ctx context.Context, dir string) error {
 		root := filepath.Join(dir, "root")
-		if err := r.buildRoot(ctx, s, root); err != nil {
+		if err := os.Mkdir(root, 0o755); err != nil {
+			return err
+		}
+		if err := r.buildRoot(ctx, s, base, root); err != nil {
 			return err
 		}
 		if err := bareModules(ctx, root); err != nil {
