@@ -18,11 +18,11 @@ type retry map[link.Failure]*backoff.Backoff
 // refused token is not normal.
 func enrollRetry() retry {
 	return retry{
-		link.Transient:    {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
-		link.NotExpected:  {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
-		link.NotAttested:  {Min: 5 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
-		link.IdentityLive: {Min: 10 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
-		link.Refused:      {Min: time.Minute, Max: time.Hour, Factor: 2},
+		link.Transient:      {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
+		link.NotYetExpected: {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
+		link.NotAttested:    {Min: 5 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
+		link.IdentityLive:   {Min: 10 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
+		link.Refused:        {Min: time.Minute, Max: time.Hour, Factor: 2},
 	}
 }
 
@@ -31,7 +31,7 @@ func enrollRetry() retry {
 func pollRetry() retry {
 	passing := &backoff.Backoff{Min: time.Second, Max: time.Minute, Factor: 1.5}
 	refused := &backoff.Backoff{Min: 5 * time.Second, Max: time.Hour, Factor: 2}
-	return retry{link.Transient: passing, link.NotExpected: passing, link.NotAttested: refused, link.IdentityLive: refused, link.Refused: refused}
+	return retry{link.Transient: passing, link.NotYetExpected: passing, link.NotAttested: refused, link.IdentityLive: refused, link.Refused: refused}
 }
 
 // after is how long to wait after a failed call: at least as long as the controller says to

@@ -199,7 +199,7 @@ func (u *Upgrader) Polled() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.polled = true
-	u.judge()
+	u.checkHealth()
 }
 
 // Passed records a complete pass.
@@ -207,11 +207,11 @@ func (u *Upgrader) Passed(doc *api.NodeConfig, conditions []api.Condition) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.last = &pass{doc, conditions}
-	u.judge()
+	u.checkHealth()
 }
 
-// judge decides whether this build is healthy.
-func (u *Upgrader) judge() {
+// checkHealth decides whether this build is healthy.
+func (u *Upgrader) checkHealth() {
 	if !u.probation || !u.polled || u.last == nil {
 		return
 	}

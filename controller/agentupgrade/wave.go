@@ -31,7 +31,7 @@ const silence = 2 * api.LongestRetry
 // next is what is to be written: nodes whose offer is another one, and the rollout if that
 // has changed.
 func (w *wave) next() (changed []node, rollout store.AgentRollout) {
-	changed, rollout = w.settle(), w.rollout
+	changed, rollout = w.finish(), w.rollout
 	if n := w.refusing(); n != nil && rollout.Stopped == nil {
 		rollout.Stopped = &store.RolloutHalt{At: w.now, By: n.ID, Message: n.upgrade().Message}
 	}
@@ -56,9 +56,9 @@ func (w *wave) complete() bool {
 	return !slices.ContainsFunc(w.nodes, func(n node) bool { return pending(w.state(n, false)) })
 }
 
-// settle notes whose upgrade is over, and takes back from the others what is not wanted any
+// finish notes whose upgrade is over, and takes back from the others what is not wanted any
 // more and what they have not begun.
-func (w *wave) settle() (changed []node) {
+func (w *wave) finish() (changed []node) {
 	for i := range w.nodes {
 		n := &w.nodes[i]
 		switch {

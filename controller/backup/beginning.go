@@ -39,7 +39,7 @@ func (b *epochChange) epoch() int64 {
 
 func (b *epochChange) change(tx *store.Tx, epoch int64) error {
 	tx.By(b.by)
-	if err := b.withdraw(tx, epoch); err != nil {
+	if err := b.expire(tx, epoch); err != nil {
 		return err
 	}
 	if b.old != nil {
@@ -57,10 +57,10 @@ func (b *epochChange) change(tx *store.Tx, epoch int64) error {
 	return err
 }
 
-// withdraw takes back what is good once and may have been used since the backup:
+// expire ends what is good once and may have been used since the backup:
 // the leave to enroll again, and numbers of operations, which a client may be
 // waiting for. Numbers continue at the epoch; no client posts one in each second of an epoch.
-func (b *epochChange) withdraw(tx *store.Tx, epoch int64) error {
+func (b *epochChange) expire(tx *store.Tx, epoch int64) error {
 	nodes, err := tx.Nodes().All()
 	if err != nil {
 		return err

@@ -412,7 +412,7 @@ func TestAFragmentThatTheBrowserHas(t *testing.T) {
 
 // quickPage has streams that tell of changes at once.
 func quickPage(o *httpapi.Options) {
-	o.UI.Times = ui.Times{Look: time.Millisecond, Pace: time.Millisecond, Heartbeat: 50 * time.Millisecond}
+	o.UI.Times = ui.Times{CheckInterval: time.Millisecond, MessageInterval: time.Millisecond, Heartbeat: 50 * time.Millisecond}
 }
 
 // stream is an open stream of the page.
@@ -489,7 +489,7 @@ func TestTheStreamTellsWhichListsHaveChanged(t *testing.T) {
 
 // However many changes there are, a list is told of once in each pace.
 func TestTheStreamTellsOfAListOnceInAPace(t *testing.T) {
-	w := newWorld(t, quickPage, func(o *httpapi.Options) { o.UI.Times.Pace = 250 * time.Millisecond })
+	w := newWorld(t, quickPage, func(o *httpapi.Options) { o.UI.Times.MessageInterval = 250 * time.Millisecond })
 	s := w.openStream(w.signIn(w.viewer))
 	began, beats, changes := time.Now(), s.beats+10, 0
 	s.until("ten heartbeats", func() bool {

@@ -23,7 +23,7 @@ func (s *Service) Adopt(ctx context.Context, volumeID, filesystemUUID string) (a
 		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("filesystemUuid").Fault(fmt.Sprintf(
 			"found %q, expected the UUID that `blkid` prints for the filesystem", filesystemUUID))})
 	}
-	return s.decide(ctx, volumeID, "adopted by an operator", func(tx *store.Tx, v *store.Volume) error {
+	return s.carryOut(ctx, volumeID, "adopted by an operator", func(tx *store.Tx, v *store.Volume) error {
 		all, err := tx.Volumes().All()
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (s *Service) Reformat(ctx context.Context, volumeID, confirm string) (api.V
 		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("confirmVolumeId").Fault(fmt.Sprintf(
 			"found %q, expected the volume id %q repeated: its data will be lost", confirm, volumeID))})
 	}
-	return s.decide(ctx, volumeID, "reformat confirmed by an operator", func(tx *store.Tx, v *store.Volume) error {
+	return s.carryOut(ctx, volumeID, "reformat confirmed by an operator", func(tx *store.Tx, v *store.Volume) error {
 		if v.NodeID == "" {
 			return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 				"no configuration names the volume %s now, so no server can format it: give a topology that attaches it first", v.ID))
@@ -86,10 +86,10 @@ func inUse(tx *store.Tx, v *store.Volume) error {
 		"the server %s has the volume %s mounted with its assigned filesystem, so no format is needed: delete the files there if they may be lost", node.ID, v.ID))
 }
 
-// decide carries an operator's word out, unless a live node is formatting: it would
+// carryOut does what an operator has decided, unless a live node is formatting: it would
 // be formatting under a permit that is no longer on record. What was permitted
 // before a restore waits for this very word.
-func (s *Service) decide(ctx context.Context, volumeID, why string, change func(*store.Tx, *store.Volume) error) (api.Volume, error) {
+func (s *Service) carryOut(ctx context.Context, volumeID, why string, change func(*store.Tx, *store.Volume) error) (api.Volume, error) {
 	var v store.Volume
 	err := s.Store.Update(func(tx *store.Tx) error {
 		tx.By(event.Caller(ctx))

@@ -115,7 +115,7 @@ func keep(answer *http.Response) error {
 
 // held is the leader's side: the API does not wait for a request that another replica can hold. A
 // commit may have woken the poll there before this process has seen that it is done; nothing
-// would wake the poll again, so settle waits for it.
+// would wake the poll again, so awaitCommit waits for it.
 func (l *leaderHandler) held(ctx context.Context, w http.ResponseWriter, r *http.Request) (context.Context, error) {
 	text := r.Header.Get(headerHold)
 	if text == "" {
@@ -125,6 +125,6 @@ func (l *leaderHandler) held(ctx context.Context, w http.ResponseWriter, r *http
 	if err != nil {
 		return nil, fmt.Errorf("the header %s of a replica: %w", headerHold, err)
 	}
-	l.settle()
+	l.awaitCommit()
 	return notify.Elsewhere(ctx, longest, func(left time.Duration) { w.Header().Set(headerHold, left.String()) }), nil
 }

@@ -22,8 +22,8 @@ type Reach struct {
 	// Vacant says that there is no leader, as far as etcd confirms it.
 	Vacant func() bool
 	Client *Client
-	// Patience is how long the leader may be silent.
-	Patience time.Duration
+	// SilenceLimit is how long the leader may be silent.
+	SilenceLimit time.Duration
 }
 
 // Lost waits until the leader has been silent for too long, although there is one, or there may
@@ -36,7 +36,7 @@ func (r *Reach) Lost(ctx context.Context) {
 			return false
 		}
 		failures++ // a process that was frozen finds its first question late, and its connection dead
-		return failures > 1 && time.Since(fine) > r.Patience
+		return failures > 1 && time.Since(fine) > r.SilenceLimit
 	})
 }
 

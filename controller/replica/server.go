@@ -33,8 +33,8 @@ type Server struct {
 
 // leaderHandler is what the leader answers with.
 type leaderHandler struct {
-	api    http.Handler
-	settle func()
+	api         http.Handler
+	awaitCommit func()
 }
 
 // NewServer gives other replicas the package files of this one, and takes theirs.
@@ -71,8 +71,10 @@ func NewServer(t *Trust, blobs *files.Blobs, log *slog.Logger) *Server {
 }
 
 // Lead has the server answer the requests that other replicas hand on: this one is the leader.
-// settle waits until the API sees all that other replicas may have seen before.
-func (s *Server) Lead(api http.Handler, settle func()) { s.leads.Store(&leaderHandler{api, settle}) }
+// awaitCommit waits until the API sees all that other replicas may have seen before.
+func (s *Server) Lead(api http.Handler, awaitCommit func()) {
+	s.leads.Store(&leaderHandler{api, awaitCommit})
+}
 
 func (s *Server) forwarded(w http.ResponseWriter, r *http.Request) {
 	leader := s.leads.Load()

@@ -60,11 +60,11 @@ func (t *Trust) config() *tls.Config {
 		SessionTicketsDisabled: true, NextProtos: []string{"h2"}}
 }
 
-var errStranger = errors.New("the other side does not have the key that this controller's replicas derive from their seal key")
+var errWrongKey = errors.New("the other side does not have the key that this controller's replicas derive from their seal key")
 
 func (t *Trust) verify(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 || !t.key.Equal(s.PeerCertificates[0].PublicKey) {
-		return errStranger
+		return errWrongKey
 	}
 	return nil
 }

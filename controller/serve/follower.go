@@ -132,7 +132,7 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 
 	group, serving := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return r.reached(serving, l, &peer.Reach{Leader: r.members.leader, Vacant: func() bool { return follows() && !r.members.led() }, Client: r.peers.client, Patience: patience}, open)
+		return r.reached(serving, l, &peer.Reach{Leader: r.members.leader, Vacant: func() bool { return follows() && !r.members.led() }, Client: r.peers.client, SilenceLimit: silenceLimit}, open)
 	})
 	group.Go(func() error { authority.Run(serving); return nil })
 	group.Go(func() error { copies.RunCopies(serving); return nil })
@@ -147,9 +147,9 @@ func (r *replica) follower(ctx context.Context, l *listeners) (err error) {
 	return group.Wait()
 }
 
-// patience is longer than it takes until another controller is the leader: the connections of all
+// silenceLimit is longer than it takes until another controller is the leader: the connections of all
 // agents are kept meanwhile.
-const patience = 15 * time.Second
+const silenceLimit = 15 * time.Second
 
 // reached serves while the leader is reached, and closes the HTTPS address while it is not. The
 // unix socket stays: root has no other controller to ask.
@@ -181,7 +181,7 @@ func (r *replica) reached(ctx context.Context, l *listeners, reach *peer.Reach, 
 		if err := r.states.enter(cutOff, because); err != nil {
 			return err
 		}
-		if err := l.withoutHTTPS(true); err != nil {
+		if err := l.closeHTTPS(true); err != nil {
 			return err
 		}
 		reach.Found(ctx)

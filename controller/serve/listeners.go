@@ -68,11 +68,11 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners
 	return l, err
 }
 
-// withoutHTTPS closes HTTPS until there is something to serve. That it could be opened shows
+// closeHTTPS closes HTTPS until there is something to serve. That it could be opened shows
 // that it can be again. An agent whose connection is refused goes on to the next controller.
-func (l *listeners) withoutHTTPS(follower bool) error {
+func (l *listeners) closeHTTPS(follows bool) error {
 	switch {
-	case l.inheritedHTTPS && follower:
+	case l.inheritedHTTPS && follows:
 		return nil
 	case l.inheritedHTTPS:
 		return errors.New("systemd hands over a socket called https, on which clients would wait in vain until this controller is the leader: set replica.url and replica.listen, or remove the socket from the unit")

@@ -109,16 +109,16 @@ func (r *replica) leadershipIn(term *etcd.Term, opened func() error) *leadership
 	return l
 }
 
-// lead answers requests that other replicas hand on, and asks them how far they follow. settle is
+// lead answers requests that other replicas hand on, and asks them how far they follow. awaitCommit is
 // AwaitCommit of the store.
-func (l *leadership) lead(api http.Handler, settle func()) error {
+func (l *leadership) lead(api http.Handler, awaitCommit func()) error {
 	if err := l.opened(); err != nil {
 		return err
 	}
 	leading, end := context.WithCancel(context.Background())
 	go l.roster.Run(leading)
 	if l.peers != nil {
-		l.peers.server.Lead(api, settle)
+		l.peers.server.Lead(api, awaitCommit)
 	}
 	go func() {
 		<-l.term.Over()
@@ -188,7 +188,7 @@ func refuseOwnStore(c config.Config) error {
 // becomeLeader waits for it. Meanwhile requests are handed to the leader. If this controller
 // serves while it is the leader only, then its unix socket answers that it is not.
 func (r *replica) becomeLeader(ctx context.Context, joined func(*etcd.Member), l *listeners) (*etcd.Term, error) {
-	if err := l.withoutHTTPS(r.peers != nil); err != nil {
+	if err := l.closeHTTPS(r.peers != nil); err != nil {
 		return nil, err
 	}
 	group, waiting := errgroup.WithContext(ctx)

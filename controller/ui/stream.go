@@ -8,16 +8,16 @@ import (
 
 // Times are those of a stream.
 type Times struct {
-	// Look is how often a stream looks for changes.
-	Look time.Duration
-	// Pace is the least time between two messages about the same list.
-	Pace time.Duration
+	// CheckInterval is how often a stream looks for changes.
+	CheckInterval time.Duration
+	// MessageInterval is the least time between two messages about the same list.
+	MessageInterval time.Duration
 	// Heartbeat is after how long a comment is sent, so that what is between the browser and the
 	// controller keeps the connection.
 	Heartbeat time.Duration
 }
 
-var usualTimes = Times{Look: 100 * time.Millisecond, Pace: time.Second, Heartbeat: 20 * time.Second}
+var usualTimes = Times{CheckInterval: 100 * time.Millisecond, MessageInterval: time.Second, Heartbeat: 20 * time.Second}
 
 // retry is after how many milliseconds the browser comes back to a controller that it has lost.
 const retry = 1000
@@ -41,7 +41,7 @@ func (u *UI) stream(w http.ResponseWriter, r *http.Request, s Session) error {
 func (u *UI) follow(out *sender, r *http.Request, s Session, changes *watchedLists, token *watched) {
 	end := time.NewTimer(s.Until.Sub(u.Now()))
 	defer end.Stop()
-	look, heartbeat := time.NewTicker(u.Times.Look), time.NewTicker(u.Times.Heartbeat)
+	look, heartbeat := time.NewTicker(u.Times.CheckInterval), time.NewTicker(u.Times.Heartbeat)
 	defer look.Stop()
 	defer heartbeat.Stop()
 
@@ -61,7 +61,7 @@ func (u *UI) follow(out *sender, r *http.Request, s Session, changes *watchedLis
 				return
 			}
 		case now := <-look.C:
-			out.changed(changes.due(now, u.Times.Pace))
+			out.changed(changes.due(now, u.Times.MessageInterval))
 		case <-heartbeat.C:
 			out.send(":\n\n")
 		}

@@ -141,7 +141,7 @@ func (o *object) checkExports(s *StorageServer) {
 	o.placeExports(s)
 	o.checkPairs(s.Exports)
 	o.checkOwners(s.Exports)
-	o.checkNested(s.Exports)
+	o.warnNested(s.Exports)
 }
 
 func (o *object) placeExports(s *StorageServer) {
@@ -199,8 +199,8 @@ func (o *object) checkOwners(exports []Export) {
 	}
 }
 
-// checkNested warns about an exported directory inside another one, once for each.
-func (o *object) checkNested(exports []Export) {
+// warnNested warns about an exported directory inside another one, once for each.
+func (o *object) warnNested(exports []Export) {
 	directories := newFirsts()
 	for i, e := range exports {
 		if e.MountTo != "" {

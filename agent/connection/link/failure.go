@@ -14,9 +14,9 @@ type Failure int
 const (
 	// Transient means that the controller did not answer, or could not serve the call. Retry soon.
 	Transient Failure = iota
-	// NotExpected means that no topology lists this server yet. Retry soon: the operation that
+	// NotYetExpected means that no topology lists this server yet. Retry soon: the operation that
 	// adds it is usually in progress.
-	NotExpected
+	NotYetExpected
 	// IdentityLive means that the server already has a live identity. An operator has to allow
 	// another one.
 	IdentityLive
@@ -35,7 +35,7 @@ func Classify(err error) Failure {
 	}
 	switch problem.Type {
 	case api.ProblemServerNotExpected:
-		return NotExpected
+		return NotYetExpected
 	case api.ProblemIdentityLive:
 		return IdentityLive
 	case api.ProblemNotAttested:

@@ -113,7 +113,7 @@ func TestTroubles(t *testing.T) {
 		{&client.Unreachable{Where: "x", Err: errors.New("refused")}, link.Transient},
 		{&client.UnexpectedAnswer{Status: 403}, link.Transient},
 		{errors.New("no identity"), link.Transient},
-		{api.NewProblem(api.ProblemServerNotExpected, ""), link.NotExpected},
+		{api.NewProblem(api.ProblemServerNotExpected, ""), link.NotYetExpected},
 		{api.NewProblem(api.ProblemIdentityLive, ""), link.IdentityLive},
 		{api.NewProblem(api.ProblemNotAttested, ""), link.NotAttested},
 		{api.NewProblem(api.ProblemNonceRequired, ""), link.Transient},
@@ -123,7 +123,7 @@ func TestTroubles(t *testing.T) {
 		{api.NewProblem(api.ProblemInvalid, ""), link.Refused},
 		{api.NewProblem(api.ProblemTooMany, ""), link.Transient},
 		{api.NewProblem(api.ProblemUnavailable, ""), link.Transient},
-		{fmt.Errorf("enrolling: %w", api.NewProblem(api.ProblemServerNotExpected, "")), link.NotExpected},
+		{fmt.Errorf("enrolling: %w", api.NewProblem(api.ProblemServerNotExpected, "")), link.NotYetExpected},
 	} {
 		if got := link.Classify(c.err); got != c.want {
 			t.Errorf("%v is trouble %d, want %d", c.err, got, c.want)

@@ -110,7 +110,7 @@ func reexportCommand() Command { return Command{Argv: []string{"exportfs", "-ra"
 
 func flushCommand() Command { return Command{Argv: []string{"exportfs", "-f"}, Limit: time.Minute} }
 
-func withdrawCommand(directory, client string) Command {
+func unexportCommand(directory, client string) Command {
 	return Command{Argv: []string{"exportfs", "-u", client + ":" + directory}, Limit: time.Minute}
 }
 

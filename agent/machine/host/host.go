@@ -208,8 +208,8 @@ type NFS interface {
 	Exported(ctx context.Context) ([]Export, error)
 	// Reexport synchronizes the table with the files.
 	Reexport(ctx context.Context) error
-	// Withdraw removes one entry from the table.
-	Withdraw(ctx context.Context, directory, client string) error
+	// Unexport removes one entry from the table.
+	Unexport(ctx context.Context, directory, client string) error
 	// Flush empties the kernel's export cache. It does nothing if there is no NFS server yet.
 	Flush(ctx context.Context) error
 	// SameHost reports whether two names, or a name and an address, are one host.

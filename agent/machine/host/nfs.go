@@ -49,8 +49,8 @@ func (n *nfs) Reexport(ctx context.Context) error {
 	return err
 }
 
-func (n *nfs) Withdraw(ctx context.Context, directory, client string) error {
-	_, err := n.run.Run(ctx, withdrawCommand(directory, client))
+func (n *nfs) Unexport(ctx context.Context, directory, client string) error {
+	_, err := n.run.Run(ctx, unexportCommand(directory, client))
 	return err
 }
 

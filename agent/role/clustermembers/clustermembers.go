@@ -118,7 +118,7 @@ func (u *update) current() (joined int) {
 	}
 	for _, t := range u.tokens {
 		if !slices.Contains(valid, t.GetName()) {
-			u.withdraw(t)
+			u.deleteToken(t)
 		}
 	}
 	return joined

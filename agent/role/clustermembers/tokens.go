@@ -79,8 +79,8 @@ func (u *update) token(m api.ClusterMember) {
 	})
 }
 
-// withdraw plans to delete a token whose server has a Node, or is not to join.
-func (u *update) withdraw(t secret) {
+// deleteToken plans to delete one whose server has a Node, or is not to join.
+func (u *update) deleteToken(t secret) {
 	uid := t.GetUID()
 	u.do(t.GetName(), fmt.Sprintf("delete the bootstrap token %s, whose server does not join any more", t.GetName()),
 		func(ctx context.Context) error {

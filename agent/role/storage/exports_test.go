@@ -194,7 +194,7 @@ func TestWhatOthersExportIsTheirs(t *testing.T) {
 	r.idle()
 }
 
-func TestExportThatLeavesTheDocumentIsWithdrawn(t *testing.T) {
+func TestExportThatLeavesTheDocumentIsRemoved(t *testing.T) {
 	r := serving(t)
 	r.doc.Storage.Exports[0].Client = "10.20.0.0/24"
 	r.expect(mounted, served)

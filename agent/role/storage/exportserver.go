@@ -58,7 +58,7 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 	return nil
 }
 
-// unwanted selects the exports to withdraw: those with our mountpoint= that are not
+// unwanted selects the exports to remove: those with our mountpoint= that are not
 // desired. Other exports of the same directories belong to the operator.
 func (p *exportPlan) unwanted(ctx context.Context, entries []entry) func(host.Export) bool {
 	return func(e host.Export) bool {
@@ -74,7 +74,7 @@ func (p *exportPlan) unwanted(ctx context.Context, entries []entry) func(host.Ex
 func (p *exportPlan) reexport(group string, entries []entry) {
 	p.actions = append(p.actions, converge.Action{Summary: "export the entries of the file", Group: group, Do: func(ctx context.Context) error {
 		said := p.Host.NFS.Reexport(ctx)
-		if err := p.withdrawWhere(ctx, p.unwanted(ctx, entries)); err != nil {
+		if err := p.unexportWhere(ctx, p.unwanted(ctx, entries)); err != nil {
 			return err
 		}
 		if err := p.Host.NFS.Flush(ctx); err != nil {
@@ -107,7 +107,7 @@ func (p *exportPlan) verify(ctx context.Context, entries []entry, said error) er
 	return converge.Wait(api.ReasonExportRefused, "%s", message)
 }
 
-// planRemoval withdraws our exports. It also stops the server if the agent started it
+// planRemoval removes our exports. It also stops the server if the agent started it
 // and nothing else is exported.
 func (s *exports) planRemoval(ctx context.Context) (converge.Plan, error) {
 	plan := converge.Plan{Reason: api.ReasonRemoved, Message: "nothing is to be exported, and nothing of ours is"}

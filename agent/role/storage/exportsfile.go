@@ -101,9 +101,9 @@ func guardedBy(e host.Export, mountPath string) bool {
 	return slices.Contains(e.Options, "mountpoint="+mountPath)
 }
 
-// withdraw removes the exports of a volume from our file and from the server's table,
+// unexport removes the exports of a volume from our file and from the server's table,
 // so that the volume can be unmounted.
-func (s *steps) withdraw(ctx context.Context, mountPath string) error {
+func (s *steps) unexport(ctx context.Context, mountPath string) error {
 	content, err := s.Host.Files.Read(exportsPath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -123,12 +123,12 @@ func (s *steps) withdraw(ctx context.Context, mountPath string) error {
 	if missing, err := s.Host.Packages.Missing(ctx, host.NFSServer); err != nil || len(missing) > 0 {
 		return err // without the server nothing is exported
 	}
-	return s.withdrawWhere(ctx, func(e host.Export) bool { return guardedBy(e, mountPath) })
+	return s.unexportWhere(ctx, func(e host.Export) bool { return guardedBy(e, mountPath) })
 }
 
-// withdrawWhere removes entries from the server's table. exportfs -ra alone keeps an
+// unexportWhere removes entries from the server's table. exportfs -ra alone keeps an
 // entry whose mountpoint= is not mounted (nfs-utils 2.6).
-func (s *steps) withdrawWhere(ctx context.Context, unwanted func(host.Export) bool) error {
+func (s *steps) unexportWhere(ctx context.Context, unwanted func(host.Export) bool) error {
 	exported, err := s.Host.NFS.Exported(ctx)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *steps) withdrawWhere(ctx context.Context, unwanted func(host.Export) bo
 	var failures []error
 	for _, e := range exported {
 		if unwanted(e) {
-			failures = append(failures, s.Host.NFS.Withdraw(ctx, e.Directory, e.Client))
+			failures = append(failures, s.Host.NFS.Unexport(ctx, e.Directory, e.Client))
 		}
 	}
 	if len(failures) > 0 {

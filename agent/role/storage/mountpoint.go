@@ -131,8 +131,8 @@ func (p *volumePlan) mount(ctx context.Context) error {
 // a BUG() of ext4 (seen with Linux 6.1). The next mount counts anew. Nothing may be
 // exported meanwhile, so that it can be unmounted.
 func (p *volumePlan) replay(ctx context.Context, unit string) error {
-	if err := p.withdraw(ctx, p.v.MountPath); err != nil {
-		return fmt.Errorf("withdrawing its exports: %w", err)
+	if err := p.unexport(ctx, p.v.MountPath); err != nil {
+		return fmt.Errorf("removing its exports: %w", err)
 	}
 	if err := p.Host.Units.Start(ctx, unit); err != nil {
 		return err

@@ -99,11 +99,11 @@ func (s *steps) unmount(ctx context.Context, old ownedVolume) error {
 // takeAway unmounts one of our volumes. If its disk is gone, nothing can be written
 // back, so it detaches a mount that cannot be unmounted.
 func (s *steps) takeAway(ctx context.Context, m *host.Mount, gone bool) error {
-	if err := s.withdraw(ctx, m.Point); err != nil {
+	if err := s.unexport(ctx, m.Point); err != nil {
 		if !gone {
-			return fmt.Errorf("withdrawing the exports of %s: %w", m.Point, err)
+			return fmt.Errorf("removing the exports of %s: %w", m.Point, err)
 		}
-		s.Log.Warn("the exports could not be withdrawn", "path", m.Point, "error", err)
+		s.Log.Warn("the exports could not be removed", "path", m.Point, "error", err)
 	}
 	stopped := s.Host.Units.Stop(ctx, mountUnit(m.Point))
 	mounts, err := s.Host.Mounts.List()

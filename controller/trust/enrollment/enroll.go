@@ -71,7 +71,7 @@ func (s *Service) checkToken(bearer string, remote netip.Addr) (instanceID strin
 		s.refused = newLimiter(refusedEvery, refusedBurst, maxRemotes)
 		s.served = newLimiter(servedEvery, servedBurst, maxRemotes)
 	})
-	instanceID, ok, err := s.redeem(bearer)
+	instanceID, ok, err := s.instanceOf(bearer)
 	if err != nil {
 		return "", err
 	}

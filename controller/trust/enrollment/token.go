@@ -63,10 +63,11 @@ func (s *Service) tokenSecret(id string) []byte { return s.Store.MAC(purposeSecr
 
 func (s *Service) tokenMAC(secret []byte) []byte { return s.Store.MAC(purposeCheck, secret) }
 
-// redeem finds the instance of a token; ok is false for any that is not valid.
+// instanceOf finds the instance of a token; ok is false for any that is not valid. A token is as old
+// as its instance and serves all its servers: mayEnroll decides which of them.
 // A token that was made up is refused without reading the store, so that it costs
 // next to nothing.
-func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) {
+func (s *Service) instanceOf(bearer string) (instanceID string, ok bool, err error) {
 	id, secret := splitToken(bearer)
 	if id == "" || !hmac.Equal(secret, s.tokenSecret(id)) {
 		return "", false, nil

@@ -20,7 +20,7 @@ func TestATokenIsFoundWithoutReadingAllInstances(t *testing.T) {
 		}
 		redeemed := 0
 		redeem := func() {
-			if _, ok, err := w.redeem(tokens[redeemed]); !ok || err != nil {
+			if _, ok, err := w.instanceOf(tokens[redeemed]); !ok || err != nil {
 				t.Fatalf("token %d: %v, %v", redeemed, ok, err)
 			}
 			redeemed++

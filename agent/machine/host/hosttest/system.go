@@ -309,7 +309,7 @@ func printedOptions(written []string) []string {
 	return slices.Concat(first, rest, last)
 }
 
-func (h nfs) Withdraw(_ context.Context, directory, client string) error {
+func (h nfs) Unexport(_ context.Context, directory, client string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes.Command()

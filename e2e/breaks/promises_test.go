@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-const behaviourPage = root + "/docs/dev/behaviour.md"
+const promisesPage = root + "/docs/dev/promises.md"
 
 // Each promise of the page has a test and a break that this test notices.
 func TestEveryPromiseHasATestAndABreak(t *testing.T) {
-	page, err := os.ReadFile(behaviourPage)
+	page, err := os.ReadFile(promisesPage)
 	if err != nil {
 		t.Fatal(err)
 	}
