@@ -8,8 +8,8 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// fewEvents is how many events an answer has if the request does not say.
-const fewEvents = 1000
+// defaultEvents is how many events an answer has if the request does not say.
+const defaultEvents = 1000
 
 // ListEvents lists what has happened; with since it can be waited on.
 func (s *Handler) ListEvents(ctx context.Context, r ListEventsRequestObject) (ListEventsResponseObject, error) {
@@ -22,7 +22,7 @@ func (s *Handler) ListEvents(ctx context.Context, r ListEventsRequestObject) (Li
 		longest = 0
 	}
 	q := event.Query{InstanceID: canonical(text(p.VnfInstanceID)), NodeID: canonical(text(p.NodeID)), VolumeID: canonical(text(p.VolumeID)),
-		Since: p.Since, Limit: fewEvents}
+		Since: p.Since, Limit: defaultEvents}
 	if p.Type != nil {
 		q.Type = *p.Type
 	}

@@ -41,7 +41,7 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		status := c.Response().Status
 		took := s.Now().Sub(started)
 		s.Metrics.Answered(call.operation, status, took)
-		s.log(c, call, err, took)
+		s.logRequest(c, call, err, took)
 		if aborted {
 			panic(http.ErrAbortHandler)
 		}
@@ -63,7 +63,9 @@ func (s *Handler) surviving(next echo.HandlerFunc, c echo.Context) (err error) {
 	return next(c)
 }
 
-func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration) {
+// logRequest logs every request; what agents and probes do all the time, and what only reads, at
+// level debug, unless it fails or gives a secret.
+func (s *Handler) logRequest(c echo.Context, call *call, err error, took time.Duration) {
 	status := c.Response().Status
 	level := slog.LevelInfo
 	var problem *wire.Problem

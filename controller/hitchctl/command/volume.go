@@ -83,7 +83,7 @@ On a terminal you type the volume's id; elsewhere give it with --volume-id.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(ctx, *v, again); err != nil {
+			if err := a.askVolumeID(ctx, *v, again); err != nil {
 				return err
 			}
 			if v, err = client.Read[api.Volume](c.ReformatVolume(ctx, v.ID, api.ReformatRequest{ConfirmVolumeID: v.ID})); err != nil {
@@ -100,9 +100,9 @@ On a terminal you type the volume's id; elsewhere give it with --volume-id.`,
 	return cmd
 }
 
-// confirm makes sure that the user means this volume: by --volume-id, or by having
+// askVolumeID makes sure that the user means this volume, whose data will be lost: by --volume-id, or by having
 // the id typed on a terminal.
-func (a *app) confirm(ctx context.Context, v api.Volume, given string) error {
+func (a *app) askVolumeID(ctx context.Context, v api.Volume, given string) error {
 	if given == "" && (!term.IsTerminal(int(a.in.Fd())) || !a.err.TTY) {
 		return usagef("reformatting loses all data of volume %s; confirm with --volume-id %s", v.ID, v.ID)
 	}
