@@ -331,6 +331,9 @@ func TestAFaultOfTheWholeFileOrOfOneValueReadsWell(t *testing.T) {
 		"a: [":                        "controller.yaml: ",
 		"- names":                     "controller.yaml: ",
 		"{attestation: {mode: loud}}": `/attestation/mode: is "loud"; expected token or nova`,
+		// What would be silently left out.
+		"{attestation: {sourceAddress: true}}":          "/attestation/sourceAddress: asks for something that only Nova knows",
+		"{attestation: {mode: token, nonce: required}}": "/attestation/nonce: asks for something that only Nova knows",
 	} {
 		_, err := config.Load(config.Source{File: write(t, file)})
 		if err == nil || !strings.Contains(err.Error()+"\n", want) || strings.Contains(err.Error(), "::") || strings.HasSuffix(err.Error(), "or ") {

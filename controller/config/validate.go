@@ -77,6 +77,15 @@ func (c *Config) validate() fault.List {
 		v.fault("/attestation/mode", "is nova, but no cloud is configured; set openstack.cloud or openstack.vimConnectionInfo, "+
 			"or set it to token: then anyone who has the join token can enroll as any server that the topology expects")
 	}
+	if c.Attestation.Mode == AttestToken || c.Attestation.Mode == "" && !c.OpenStack.Configured() {
+		const byToken = "asks for something that only Nova knows, and attestation is by token; set attestation.mode to nova, with a cloud, or leave this out"
+		if c.Attestation.SourceAddress {
+			v.fault("/attestation/sourceAddress", byToken)
+		}
+		if c.Attestation.Nonce == NonceRequired {
+			v.fault("/attestation/nonce", byToken)
+		}
+	}
 	return v.faults
 }
 

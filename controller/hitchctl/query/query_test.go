@@ -80,6 +80,10 @@ func TestSort(t *testing.T) {
 	if err := query.Sort("server", []server{}, path); err != nil {
 		t.Errorf("nothing: %v", err)
 	}
+	path, _ = query.ParsePath("seen")
+	if err := query.Sort("server", []server{{Name: "b"}, {Name: "a"}}, path); err != nil {
+		t.Errorf("what none has yet: %v", err)
+	}
 }
 
 var labels = []query.Label[server]{

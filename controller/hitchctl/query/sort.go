@@ -3,14 +3,15 @@ package query
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 )
 
 // Sort orders items by what a JSONPath expression finds in each: numbers as numbers, times
-// as times, everything else as text. Items without it come first. That no item has it
-// is an error, which calls the items by their kind: the expression is misspelt.
+// as times, everything else as text. Items without it come first. That no item has it, and
+// none can, is an error, which calls the items by their kind: the expression is misspelt.
 func Sort[T any](kind string, items []T, by *Path) error {
 	type keyed struct {
 		item T
@@ -24,7 +25,7 @@ func Sort[T any](kind string, items []T, by *Path) error {
 		}
 		list[i], found = keyed{item, key}, found || key != nil
 	}
-	if !found && len(items) > 0 {
+	if !found && len(items) > 0 && !isMember[T](by) {
 		if part := lastPart(items, by); part != "" {
 			return fmt.Errorf("--sort-by: no %s has %s; did you mean `--sort-by %s`?", kind, by.text, part)
 		}
@@ -35,6 +36,16 @@ func Sort[T any](kind string, items []T, by *Path) error {
 		items[i] = k.item
 	}
 	return nil
+}
+
+// isMember reports whether the expression is the name of a member that a T can have. A node,
+// say, has no lastSeenAt before it has called.
+func isMember[T any](by *Path) bool {
+	of, name := reflect.TypeFor[T](), strings.Trim(by.text, "{.}")
+	return of.Kind() == reflect.Struct && slices.ContainsFunc(reflect.VisibleFields(of), func(f reflect.StructField) bool {
+		member, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		return member == name
+	})
 }
 
 // lastPart is that of an expression that finds nothing, as name in .metadata.name, if an item
