@@ -57,7 +57,7 @@ func TestAController(t *testing.T) {
 	c.step(t, "installed", "a package starts nothing that is not configured", c.installed)
 	c.step(t, "started", "names in controller.yaml, systemctl, the first token over the socket", c.started)
 	c.step(t, "enrolled a node", "a machine with its user_data becomes a node, by the agent of the package", c.enrolled)
-	c.step(t, "backed up", "the service of the backup timer writes a backup", c.backedUp)
+	c.step(t, "backed up", "the service of the backup timer writes a backup, and loses none if it cannot", c.backedUp)
 	c.step(t, "rebooted", "after a reboot the agent is back, with the same certificate", c.rebooted)
 	c.step(t, "upgraded", "a later version asks no question and keeps controller.yaml; the agent is back", func(t *testing.T) changes { return c.replaced(t, c.later) })
 	c.step(t, "downgraded", "the version before: the same", func(t *testing.T) changes { return c.replaced(t, c.now) })
@@ -162,11 +162,21 @@ func (c *controller) same(t *testing.T, since time.Time) {
 }
 
 func (c *controller) backedUp(t *testing.T) changes {
-	all := c.after(t, func() { c.run(t, "systemctl", "start", "nodehitch-backup.service") })
+	const backup, unit = "/var/lib/nodehitch/backups/nodehitch.tar", "nodehitch-backup.service"
+	all := c.after(t, func() { c.run(t, "systemctl", "start", unit) })
 	all.onlyIn(t, ofState)
-	if in := all.in(ofState).added; !slices.Contains(in, "/var/lib/nodehitch/backups/nodehitch.tar") {
+	if in := all.in(ofState).added; !slices.Contains(in, backup) {
 		t.Errorf("there is no backup among %q", in)
 	}
+	whole := c.run(t, "sha256sum", backup)
+	c.run(t, "systemctl", "stop", service)
+	if out, err := c.says(t, "systemctl", "start", unit); err == nil {
+		t.Errorf("there was no controller to back up: %s", out)
+	}
+	if now := c.run(t, "sha256sum", backup); now != whole {
+		t.Errorf("after a night without a controller the backup is %s, and was %s", now, whole)
+	}
+	c.run(t, "systemctl", "start", service)
 	return all
 }
 
