@@ -34,10 +34,10 @@ demo: deps-lab build-lab ## One storage VM from user_data to a mounted, exported
 # Debian's packages and an image keep one processor busy, so compiling takes the time that
 # they leave (nice). Most of a black-box suite is waiting: tests of packages do the same, and
 # print when they are over.
-BRIEF := ./e2e/tree ./e2e/agentcontroller ./e2e/enroll ./e2e/cases
+BRIEF := ./e2e/tree ./e2e/agentcontroller ./e2e/cases
 .PHONY: test
 test: export NODEHITCH_SUITE := brief
-test: ## In minutes: the packages, the recorded histories, the whole without faults, ten disks (root)
+test: ## In minutes: the packages, the recorded histories, agent and controller together, ten disks (root)
 	$(MAKE) --no-print-directory -j2 deps-and-images compile-test
 	$(MAKE) --no-print-directory -j2 --output-sync test-brief test-unit
 
@@ -88,7 +88,7 @@ endef
 # What `make test` has run whole is not run again.
 .PHONY: test-e2e
 test-e2e: build package-lab ## Black-box cases in the lab, and their table (root)
-	$(call black-box,test-ci,2,20m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller|enroll)$$'))
+	$(call black-box,test-ci,2,20m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller)$$'))
 
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist/results && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results/results.md
