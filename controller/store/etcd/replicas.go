@@ -107,9 +107,12 @@ func (c *Client) Join(ctx context.Context, self Replica) (*Member, error) {
 	// it has elected another leader.
 	killed, cancel := context.WithTimeoutCause(ctx, 2*c.o.TTL+callLimit, errors.New("etcd does not answer as expected"))
 	defer cancel()
-	said := false
+	said, taken := false, "" // taken by whom, as etcd said last
 	for {
 		other, err := m.register(killed)
+		if err == nil || killed.Err() == nil { // a call that the end has cut off says nothing
+			taken = other
+		}
 		if err == nil && other == "" {
 			return m, m.refresh(ctx)
 		}
@@ -127,8 +130,8 @@ func (c *Client) Join(ctx context.Context, self Replica) (*Member, error) {
 		}
 		select {
 		case <-killed.Done():
-			if ctx.Err() == nil && other != "" {
-				return nil, m.taken(other)
+			if ctx.Err() == nil && taken != "" {
+				return nil, m.taken(taken)
 			}
 			return nil, errors.Join(fmt.Errorf("becoming the replica %q: %w", self.ID, context.Cause(killed)), err)
 		case <-time.After(c.o.TTL / 10):
