@@ -35,9 +35,10 @@ type fleet struct {
 	saved []byte
 }
 
-// In every order of events, no more nodes are between two agents than may be at a time, as the
-// machines themselves count; no node is told what must not be told, or anything after a roll-back or
-// a pause; and each node that can be upgraded is, once nothing hinders it.
+// Three things hold in every order of events. The nodes that change their agent at a time, as the
+// machines themselves count them, stay within maxUnavailable. No node is told what must not be
+// told, or anything after a roll-back or a pause. Each node that can be upgraded is, once nothing
+// hinders it.
 func TestNoOrderOfEventsUpgradesTooManyAtATime(t *testing.T) {
 	told, stops := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -94,8 +94,11 @@ func fill(f *os.File, content []byte, mode fs.FileMode, uid, gid int) error {
 	if _, err := f.Write(content); err != nil {
 		return err
 	}
-	if err := f.Chown(uid, gid); err != nil {
-		return err
+	// Not without need: the controller's unit forbids the call.
+	if uid != -1 || gid != -1 {
+		if err := f.Chown(uid, gid); err != nil {
+			return err
+		}
 	}
 	if err := f.Chmod(mode); err != nil {
 		return err

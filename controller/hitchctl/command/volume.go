@@ -100,8 +100,8 @@ On a terminal you type the volume's id; elsewhere give it with --volume-id.`,
 	return cmd
 }
 
-// askVolumeID makes sure that the user means this volume, whose data will be lost: by --volume-id, or by having
-// the id typed on a terminal.
+// askVolumeID makes sure that the user means this volume, whose data will be lost: by
+// --volume-id, or by having the id typed on a terminal.
 func (a *app) askVolumeID(ctx context.Context, v api.Volume, given string) error {
 	if given == "" && (!term.IsTerminal(int(a.in.Fd())) || !a.err.TTY) {
 		return usagef("reformatting loses all data of volume %s; confirm with --volume-id %s", v.ID, v.ID)
