@@ -169,14 +169,14 @@ func (c *controller) backedUp(t *testing.T) changes {
 		t.Errorf("there is no backup among %q", in)
 	}
 	whole := c.run(t, "sha256sum", backup)
-	c.run(t, "systemctl", "stop", service)
+	c.run(t, "systemctl", "stop", "nodehitch-controller.socket", service)
 	if out, err := c.says(t, "systemctl", "start", unit); err == nil {
 		t.Errorf("there was no controller to back up: %s", out)
 	}
 	if now := c.run(t, "sha256sum", backup); now != whole {
 		t.Errorf("after a night without a controller the backup is %s, and was %s", now, whole)
 	}
-	c.run(t, "systemctl", "start", service)
+	c.run(t, "systemctl", "start", "nodehitch-controller.socket", service)
 	return all
 }
 
