@@ -13,7 +13,6 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
-	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/e2e/site"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -37,7 +36,6 @@ const (
 
 // A controller from `apt install` to its purge, with the agent of a worker that it serves.
 func TestAController(t *testing.T) {
-	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindNspawn)
 	if err := l.BuildImages(t.Context(), lab.KindNspawn); err != nil {
 		t.Fatal(err)
