@@ -128,31 +128,38 @@ func (s *exports) planRemoval(ctx context.Context) (converge.Plan, error) {
 	return plan, nil
 }
 
+// removeExports takes the file away after its exports: exportfs -ra alone would keep those
+// whose volume is not mounted. What other files export of the same is exported again.
 func (s *exports) removeExports(ctx context.Context) error {
 	content, err := s.Host.Files.Read(exportsPath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := s.Host.Files.Remove(exportsPath); err != nil {
+	missing, err := s.Host.Packages.Missing(ctx, host.NFSServer)
+	if err != nil {
 		return err
 	}
-	if missing, err := s.Host.Packages.Missing(ctx, host.NFSServer); err != nil || len(missing) > 0 {
+	if len(missing) > 0 {
+		return s.Host.Files.Remove(exportsPath)
+	}
+	written := host.ParseExports(string(content))
+	ours := func(e host.Export) bool {
+		return slices.ContainsFunc(written, func(w host.Export) bool {
+			return e.Directory == w.Directory && s.sameClient(ctx, w.Client, e.Client)
+		})
+	}
+	if err := errors.Join(s.unexportWhere(ctx, ours), s.Host.Files.Remove(exportsPath)); err != nil {
 		return err
 	}
 	if err := s.Host.NFS.Reexport(ctx); err != nil {
 		s.Log.Warn("exportfs reports an error", "error", err)
-	}
-	ours := map[string]bool{}
-	for line := range strings.Lines(string(content)) {
-		directory, _, _ := strings.Cut(line, " ")
-		ours[directory] = strings.HasPrefix(directory, "/")
 	}
 	exported, err := s.Host.NFS.Exported(ctx)
 	if err != nil {
 		return err
 	}
 	for _, e := range exported {
-		if ours[e.Directory] {
+		if ours(e) {
 			s.Log.Info("still exported, by another file", "directory", e.Directory, "client", e.Client)
 		}
 	}

@@ -92,6 +92,21 @@ func TestServerThatWeStartedIsStopped(t *testing.T) {
 	r.idle()
 }
 
+// exportfs -ra keeps an entry whose mountpoint= is not mounted.
+func TestExportOfAVolumeThatWasUnmountedByHandIsRemoved(t *testing.T) {
+	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)))
+	r.expect(mounted, served)
+	r.m.MountTable = nil
+	r.doc.Storage = &api.StorageSection{}
+	r.expect("True Removed", "True Removed")
+	if got := r.exported(); len(got) != 0 {
+		t.Errorf("exported: %q, want nothing", got)
+	}
+	if u := r.m.Units["nfs-server.service"]; u.Active || u.Enabled {
+		t.Errorf("nfs-server is %+v", u)
+	}
+}
+
 func TestServerThatWasThereBeforeIsLeft(t *testing.T) {
 	r := serving(t)
 	r.doc.Storage = &api.StorageSection{}

@@ -267,8 +267,22 @@ func (h nfs) Reexport(context.Context) error {
 	if err := h.change("exportfs -ra", ""); err != nil {
 		return err
 	}
+	before := h.Table
 	h.readExports()
+	for _, e := range before {
+		if h.unguarded(e) && !slices.ContainsFunc(h.Table, func(n host.Export) bool { return n.Directory == e.Directory && n.Client == e.Client }) {
+			h.Table = append(h.Table, e)
+		}
+	}
 	return nil
+}
+
+// unguarded reports whether an export has a mountpoint= at which nothing is mounted.
+func (m *Machine) unguarded(e host.Export) bool {
+	return slices.ContainsFunc(e.Options, func(option string) bool {
+		point, ok := strings.CutPrefix(option, "mountpoint=")
+		return ok && m.mountedAt(point) == nil
+	})
 }
 
 func (m *Machine) readExports() {
