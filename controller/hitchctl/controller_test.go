@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -55,7 +55,7 @@ func TestWithController(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"controller": cmdController, "agent": cmdAgent, "terminal": cmdTerminal, "until": cmdUntil, "proxy": cmdProxy,
-			"cloud": cmdCloud, "session": cmdSession, "silent": cmdSilent,
+			"cloud": cmdCloud, "exitcode": cmdExitCode, "session": cmdSession, "silent": cmdSilent,
 		},
 	})
 }
@@ -85,12 +85,12 @@ func build(t *testing.T) string {
 	return path
 }
 
-const controllerConfig = `listen: 127.0.0.1:0
+const controllerConfig = `listen: %[1]s
 names: [127.0.0.1]
-dataDirectory: %[1]s/data
-socket: %[1]s/s
+dataDirectory: %[2]s/data
+socket: %[2]s/s
 metricsListen: ""
-agentDirectory: %[1]s/agents
+agentDirectory: %[2]s/agents
 `
 
 // cmdController is `controller start` and `controller stop`.
@@ -102,11 +102,11 @@ func cmdController(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	dir := ts.Getenv("DATA")
 	config := filepath.Join(dir, "controller.yaml")
-	port, err := freePort()
-	ts.Check(err)
-	text := strings.Replace(fmt.Sprintf(controllerConfig, dir), "127.0.0.1:0", "127.0.0.1:"+strconv.Itoa(port), 1)
 	if _, err := os.Stat(config); err != nil {
-		ts.Check(os.WriteFile(config, []byte(text), 0o600))
+		address, release, err := loopback.Reserve()
+		ts.Check(err)
+		ts.Defer(release)
+		ts.Check(os.WriteFile(config, fmt.Appendf(nil, controllerConfig, address, dir), 0o600))
 		ts.Check(w.withCloud(config))
 		ts.Check(os.MkdirAll(filepath.Join(dir, "agents"), 0o755))
 	}
@@ -233,13 +233,4 @@ func cmdUntil(ts *testscript.TestScript, _ bool, args []string) {
 		case <-tick.C:
 		}
 	}
-}
-
-// freePort is a TCP port of the loopback without a listener.
-func freePort() (int, error) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }

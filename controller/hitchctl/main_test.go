@@ -1,8 +1,7 @@
 package main
 
 import (
-	"context"
-	"fmt"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,28 +12,28 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"hitchctl": main, "exitcode": exitCode})
+	testscript.Main(m, map[string]func(){"hitchctl": main})
 }
 
-// exitCode is a command for scripts: `exitcode N command…` succeeds if the
-// command ends with N. What it prints is passed on.
-func exitCode() {
-	want, err := strconv.Atoi(os.Args[1])
-	if err != nil {
-		panic(err)
+// cmdExitCode is `exitcode N command…`: it succeeds if the command ends with N.
+func cmdExitCode(ts *testscript.TestScript, _ bool, args []string) {
+	code := 0
+	var exit *exec.ExitError
+	switch err := ts.Exec(args[1], args[2:]...); {
+	case errors.As(err, &exit):
+		code = exit.ExitCode()
+	case err != nil:
+		ts.Fatalf("%s: %v", args[1], err)
 	}
-	cmd := exec.CommandContext(context.Background(), os.Args[2], os.Args[3:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	_ = cmd.Run()
-	if got := cmd.ProcessState.ExitCode(); got != want {
-		fmt.Fprintf(os.Stderr, "exit code %d, want %d\n", got, want)
-		os.Exit(1)
+	if got := strconv.Itoa(code); got != args[0] {
+		ts.Fatalf("exit code %s, want %s", got, args[0])
 	}
 }
 
 // What needs no controller. Each script is one situation.
 func TestOffline(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/script/offline", Setup: samples, RequireExplicitExec: true})
+	testscript.Run(t, testscript.Params{Dir: "testdata/script/offline", Setup: samples, RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exitcode": cmdExitCode}})
 }
 
 // samples gives a script $SAMPLES, the specifications' bodies, and $PACKAGE, a VNF

@@ -26,6 +26,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -106,12 +107,7 @@ func newStableController(t *testing.T) *stableController {
 	c.DataDirectory = t.TempDir()
 	c.SealKeyFile = filepath.Join(c.DataDirectory, "seal.key")
 	c.Names, c.Attestation.Mode = []string{"127.0.0.1"}, config.AttestToken
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Listen = listener.Addr().String() // the same after each start: it is in user_data
-	_ = listener.Close()
+	c.Listen = loopback.FreeAddress(t) // the same after each start: it is in user_data
 	c.AdvertiseURLs = []string{"https://" + c.Listen}
 	l := &stableController{t: t, c: c, cloud: openstacktest.Start(t), now: time.Now()}
 	l.c.OpenStack.CloudsFile, l.c.OpenStack.Cloud = l.cloud.CloudsFile(t), "fake"

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,8 +125,8 @@ func Program(t testing.TB, version string) string {
 var versionPattern = regexp.MustCompile(` v?(\d+\.\d+)\.`)
 
 // Installed is the version (major.minor) and the path of this machine's containerd, or
-// nothing.
-func Installed() (version, path string) {
+// nothing. The program is asked once: that takes it a tenth of a second.
+var Installed = sync.OnceValues(func() (version, path string) {
 	path, err := exec.LookPath("containerd")
 	if err != nil {
 		return "", ""
@@ -135,4 +136,4 @@ func Installed() (version, path string) {
 		return string(found[1]), path
 	}
 	return "", ""
-}
+})

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/failover"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
@@ -68,14 +69,7 @@ func (w *world) serve(root testca.Authority, answer http.HandlerFunc) *server {
 // refusing is the URL of a controller that is not there.
 func (w *world) refusing() string {
 	w.t.Helper()
-	l, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := l.Close(); err != nil {
-		w.t.Fatal(err)
-	}
-	return "https://" + l.Addr().String()
+	return "https://" + loopback.FreeAddress(w.t)
 }
 
 func (w *world) client(urls ...string) *client.Controller {
