@@ -13,10 +13,10 @@ import (
 // it, and what tells builds of one commit apart.
 var described = regexp.MustCompile(`^(.+?)(?:-([0-9]+)-g[0-9a-f]{4,40})?(?:-dirty)?$`)
 
-// compare says which of two builds is newer, as cmp.Compare does. Builds of a commit without
-// a release have no order; neither have two of one place between releases that are not the
-// same build.
-func compare(a, b string) (order int, known bool) {
+// compareBuilds says which of two builds is newer, as cmp.Compare does. There is no order
+// (known is false) between two builds of which one follows no release, and between two
+// different builds that are the same number of commits after the same release.
+func compareBuilds(a, b string) (order int, known bool) {
 	if a == b {
 		return 0, true
 	}

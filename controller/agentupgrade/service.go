@@ -149,7 +149,7 @@ func (s *Service) wave(r store.AgentRollout, builds map[string]api.WantedAgent) 
 // understands reports whether the controller may ask for an agent of the version: of its own
 // one, or of one that is known to be older.
 func (s *Service) understands(version string) bool {
-	order, known := compare(version, s.Version)
+	order, known := compareBuilds(version, s.Version)
 	return known && order <= 0
 }
 

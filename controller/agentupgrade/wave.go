@@ -187,7 +187,7 @@ func (w *wave) state(n node, again bool) api.AgentState {
 // downgrades reports whether the node is known to run a newer agent, and no operator asked
 // for the older one.
 func (w *wave) downgrades(n node) bool {
-	order, known := compare(n.running(), w.rollout.Version)
+	order, known := compareBuilds(n.running(), w.rollout.Version)
 	return !w.rollout.ByName && known && order > 0
 }
 

@@ -73,14 +73,20 @@ func endpointsOf(document *openapi3.T) (map[string]endpoint, error) {
 	return all, nil
 }
 
+// scopesOf are the scopes of the API tokens that may call an operation.
+func scopesOf(method, operation string) []wire.Scope {
+	scopes := []wire.Scope{wire.ScopeOperator}
+	if method == http.MethodGet && !slices.Contains(giveSecrets, operation) {
+		scopes = append(scopes, wire.ScopeViewer)
+	}
+	if slices.Contains(forTacker, operation) {
+		scopes = append(scopes, wire.ScopeTacker)
+	}
+	return scopes
+}
+
 func endpointOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (endpoint, error) {
-	o := endpoint{id: op.OperationID, scopes: []wire.Scope{wire.ScopeOperator}}
-	if method == http.MethodGet && !slices.Contains(giveSecrets, o.id) {
-		o.scopes = append(o.scopes, wire.ScopeViewer)
-	}
-	if slices.Contains(forTacker, o.id) {
-		o.scopes = append(o.scopes, wire.ScopeTacker)
-	}
+	o := endpoint{id: op.OperationID, scopes: scopesOf(method, op.OperationID)}
 	var err error
 	if o.scheme, err = schemeOf(document, op); err != nil {
 		return o, err

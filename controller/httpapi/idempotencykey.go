@@ -15,7 +15,8 @@ const idempotencyKeyHeader = "Idempotency-Key"
 // quotes, most clients send it bare. A comma outside of quotes stands between two keys.
 var keyGrammar = regexp.MustCompile(`^("[ !#-\[\]-~]{1,128}"|[!#-+\--\[\]-~]{1,128})$`)
 
-// useKeyOfHeader puts the key of the header into the request, which may have the same one.
+// useKeyOfHeader puts the key of the header into the request. It refuses a header that is no
+// key, and a request that has another one.
 func useKeyOfHeader(header *string, r *wire.OperationRequest) error {
 	if header == nil {
 		return nil

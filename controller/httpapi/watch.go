@@ -46,7 +46,7 @@ func watch[T any](ctx context.Context, s *Handler, key string, wait, known *stri
 	return out, err
 }
 
-// etagOf names the content of a list.
+// etagOf names the content of an answer: a list, or one object.
 func etagOf(v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The names of the sources, in the order in which they are tried.
+// The names of the sources. Find has their order.
 const (
 	CloudInit       = "cloud-init"
 	ConfigDrive     = "config drive"

@@ -20,8 +20,8 @@ type apt struct {
 	updated time.Time
 }
 
-// updateEvery limits how often the lists are fetched, so that a package that does not exist
-// does not cause a fetch on every pass.
+// updateEvery limits how often the lists are fetched after a fetch without an error, so that a
+// package that does not exist does not cause one on every pass.
 const updateEvery = 10 * time.Minute
 
 func (a *apt) Missing(ctx context.Context, needs ...Software) ([]Software, error) {
@@ -126,8 +126,8 @@ func interruptedDpkg(err error) bool {
 	return err != nil && strings.Contains(said(err), "dpkg was interrupted")
 }
 
-// staleLists reports whether the lists do not know the package, or name a version that the
-// mirror no longer has.
+// staleLists reports whether the lists may be too old: they do not know the package or one
+// that it needs, or name a version that the mirror no longer has.
 func staleLists(err error) bool {
 	if err == nil {
 		return false

@@ -29,7 +29,7 @@ const containerdGroup = "containerd"
 
 // containerd plans a hosts.toml for each registry, which containerd reads at every pull.
 // If containerd has no config_path that it would use, it also plans config_path and one
-// restart, which is made up for if it failed or containerd did not run. config_path stays when
+// restart; a later pass makes up for one that failed, or that containerd was not running for. config_path stays when
 // the registries are removed: it has no effect without any hosts.toml, and removing it would
 // take another restart.
 func (p *plan) containerd(ctx context.Context) {

@@ -105,8 +105,8 @@ func (p *plan) noteHelper(path, server string) {
 	if err != nil {
 		return // login reports it
 	}
-	if store, err := dockerconf.Store(content, server); err == nil && store != "" {
-		p.notes = append(p.notes, fmt.Sprintf("docker's command line asks the credential helper %q for %s (%s), and does not use the login that is written there", store, server, path))
+	if helper, err := dockerconf.Helper(content, server); err == nil && helper != "" {
+		p.notes = append(p.notes, fmt.Sprintf("docker's command line asks the credential helper %q for %s (%s), and does not use the login that is written there", helper, server, path))
 	}
 }
 

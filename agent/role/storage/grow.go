@@ -55,7 +55,8 @@ func (p *volumePlan) growable() (sb superblock, grow bool, err error) {
 	return sb, grow, err
 }
 
-// grow plans to grow the filesystem of a volume that was extended, after it is mounted.
+// grow plans to grow the filesystem of a volume that was extended, after it is mounted, or to
+// go on with a growth that was cut off.
 func (p *volumePlan) grow(ctx context.Context) error {
 	sb, grow, err := p.growable()
 	if err != nil {

@@ -23,7 +23,7 @@ func (s *Service) LearnSizes(ctx context.Context) error { return s.sizes.run(ctx
 // desired state like a PUT's. A volume that is smaller than the topology says stays as it
 // is there: Cinder cannot shrink one, so a request has given that size.
 func (s *Service) learnSizes(ctx context.Context, instanceID string) (learned bool, err error) {
-	err = s.observe(ctx, instanceID, sizeDiffers, func(t *tx.Tx, o *stack.Observation) error {
+	err = s.observe(ctx, instanceID, mayLearnSizes, func(t *tx.Tx, o *stack.Observation) error {
 		now, err := desired.InForce(t)
 		if err != nil {
 			return err
@@ -45,8 +45,8 @@ func (s *Service) learnSizes(ctx context.Context, instanceID string) (learned bo
 	return learned, err
 }
 
-// sizeDiffers refuses if no node reports of its present document that a size differs.
-func sizeDiffers(t *tx.Tx) error {
+// mayLearnSizes refuses if no node reports of its present document that a size differs.
+func mayLearnSizes(t *tx.Tx) error {
 	if err := mayAdd(t); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func sizeDiffers(t *tx.Tx) error {
 }
 
 // extend is the topology with the sizes of its volumes that are larger in the stack, and
-// the ids of these.
+// the ids of these. A volume without a size there gets none.
 func extend(now, found *api.Topology) (*api.Topology, []string) {
 	if now == nil {
 		return nil, nil

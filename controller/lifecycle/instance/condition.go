@@ -10,13 +10,13 @@ import (
 // not hold. now is nil if there is no instance.
 type Condition = func(now *api.Instance) error
 
-// hold holds conditions against the instance as people see it. It returns what the store has
-// of it, nil for no instance: while that stays, the conditions do.
-func (s *Service) hold(t *tx.Tx, found bool, conditions []Condition) (stored *api.Instance, err error) {
+// checkConditions checks them against the instance as people see it. It returns the record
+// of the instance, nil for no instance: as long as that stays the same, so does the result.
+func (s *Service) checkConditions(t *tx.Tx, found bool, conditions []Condition) (stored *api.Instance, err error) {
 	if len(conditions) == 0 {
 		return nil, nil
 	}
-	stored, d, err := s.known(t, found)
+	stored, d, err := s.storedIf(t, found)
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +34,8 @@ func (s *Service) hold(t *tx.Tx, found bool, conditions []Condition) (stored *ap
 	return stored, nil
 }
 
-// known is stored, nil if there is no instance.
-func (s *Service) known(t *tx.Tx, found bool) (*api.Instance, store.Desired, error) {
+// storedIf is stored if the instance was found, nil if there is none.
+func (s *Service) storedIf(t *tx.Tx, found bool) (*api.Instance, store.Desired, error) {
 	if !found {
 		return nil, store.Desired{}, nil
 	}

@@ -122,7 +122,7 @@ func (s *Service) DeleteInstance(ctx context.Context, id string, conditions ...C
 		if err := noLiveNodes(t); err != nil {
 			return err
 		}
-		if _, err := s.hold(t, true, conditions); err != nil {
+		if _, err := s.checkConditions(t, true, conditions); err != nil {
 			return err
 		}
 		nodes = t.Instance.NodeIDs

@@ -41,7 +41,7 @@ func (s *Service) change(ctx context.Context, id string, spec api.InstanceSpec, 
 			return err
 		}
 		return s.Runner.Upsert(ctx, id, func(t *tx.Tx, found bool) error {
-			if err := p.still(t, found); err != nil {
+			if err := p.checkUnchanged(t, found); err != nil {
 				return err
 			}
 			if created = !found; created {
@@ -90,7 +90,7 @@ func (s *Service) load(ctx context.Context, id string, spec api.InstanceSpec, co
 		return nil, err
 	}
 	err = s.Runner.Peek(id, func(t *tx.Tx, found bool) (err error) {
-		p.before, err = s.hold(t, found, conditions)
+		p.before, err = s.checkConditions(t, found, conditions)
 		return err
 	})
 	if err != nil {
@@ -141,12 +141,13 @@ func (s *Service) validateBefore(id string, p desired.Parameters) (map[string]pa
 	return s.Files.Validate(p.Params, files, architectures)
 }
 
-// still begins the PUT anew if the instance is no longer the one for which the conditions hold.
-func (p *putRequest) still(t *tx.Tx, found bool) error {
+// checkUnchanged begins the PUT anew if the instance is no longer the one for which the
+// conditions were checked.
+func (p *putRequest) checkUnchanged(t *tx.Tx, found bool) error {
 	if len(p.conditions) == 0 {
 		return nil
 	}
-	now, _, err := p.s.known(t, found)
+	now, _, err := p.s.storedIf(t, found)
 	if err == nil && !store.Same(now, p.before) {
 		err = stack.ErrOvertaken
 	}

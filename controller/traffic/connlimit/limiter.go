@@ -31,8 +31,8 @@ const (
 	ReasonSourceLimit = "source_limit"
 )
 
-// Reasons for which a connection is closed for a new one: it has kept the controller
-// waiting for the longest time, or it is the oldest of a caller with too many.
+// Reasons for which a connection is closed for a new one: it has moved longest ago,
+// or it is the oldest of a caller with too many.
 const (
 	ReasonIdle           = "idle"
 	ReasonPerCallerLimit = "per_caller_limit"
@@ -130,8 +130,9 @@ func (l *Limiter) add(c *conn) (rejected string) {
 	return ""
 }
 
-// evict closes the unauthenticated connection, of this network if one is given, that
-// has kept the controller waiting for the longest time; false if it is working on all.
+// evict closes the unauthenticated connection, of this network if one is given, that has
+// moved longest ago. One that the controller is working on is closed only if that was at least
+// Longest ago. It is false if there is none.
 func (l *Limiter) evict(now time.Time, source netip.Prefix) bool {
 	for e := l.unauthenticated.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*conn)

@@ -125,11 +125,11 @@ func TestStore(t *testing.T) {
 		`{"credHelpers": {"reg": "gcloud"}}`:                            "",
 		`{"credsStore": "pass", "credHelpers": {"reg:5000": ""}}`:       "",
 	} {
-		if got, err := dockerconf.Store([]byte(content), "reg:5000"); got != wanted || err != nil {
+		if got, err := dockerconf.Helper([]byte(content), "reg:5000"); got != wanted || err != nil {
 			t.Errorf("%s: %q, %v", content, got, err)
 		}
 	}
-	if got, err := dockerconf.Store([]byte(`{"credsStore": 1}`), "reg"); err == nil || !strings.Contains(err.Error(), "credsStore is a number") {
+	if got, err := dockerconf.Helper([]byte(`{"credsStore": 1}`), "reg"); err == nil || !strings.Contains(err.Error(), "credsStore is a number") {
 		t.Errorf("%q, %v", got, err)
 	}
 }

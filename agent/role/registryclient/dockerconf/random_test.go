@@ -184,6 +184,6 @@ func FuzzLogin(f *testing.F) {
 		if _, ok, err := dockerconf.LoginOf(rest, server); ok || err != nil {
 			t.Fatalf("%v: %q", err, rest)
 		}
-		_, _ = dockerconf.Store(after, server)
+		_, _ = dockerconf.Helper(after, server)
 	})
 }

@@ -2,10 +2,10 @@ package dockerconf
 
 import "github.com/tailscale/hujson"
 
-// Store is the credential helper that Docker asks for a server's login instead of auths: the
+// Helper is the credential helper that Docker asks for a server's login instead of auths: the
 // server's entry of credHelpers, else credsStore; "" if Docker uses auths. Kubelet uses no
 // helper of this file and always reads auths.
-func Store(content []byte, server string) (string, error) {
+func Helper(content []byte, server string) (string, error) {
 	d, err := parse(content)
 	if err != nil {
 		return "", err
@@ -22,8 +22,8 @@ func Store(content []byte, server string) (string, error) {
 			}
 		}
 	}
-	store, _, err := d.stringMember(d.settings, "credsStore")
-	return store, err
+	helper, _, err := d.stringMember(d.settings, "credsStore")
+	return helper, err
 }
 
 // stringMember returns the string with that name, false if there is none.
