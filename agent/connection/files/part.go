@@ -47,7 +47,7 @@ func (s *Store) part(ref api.FileReference) (*part, error) {
 	return p, nil
 }
 
-// resume hashes what an earlier process downloaded.
+// resume hashes what an earlier fetch has left, after which the next byte is asked for.
 func (p *part) resume() (err error) {
 	if p.have, err = io.Copy(p.hash, p.File); err != nil {
 		return fmt.Errorf("reading the partial file: %w", err)

@@ -21,8 +21,9 @@ type disks struct {
 	mounts Mounts
 }
 
-// ByVolumeID also compares the serial numbers: if two disks have the same one, udev makes
-// only one link. A disk without a link is not found, because udev has not processed it yet.
+// ByVolumeID returns the disks that udev's links name by the volume's id, and those with the
+// same serial number: udev makes only one link for two of these. A disk without a link is not
+// found, because udev has not processed it yet.
 func (d *disks) ByVolumeID(id string) ([]Disk, error) {
 	var found []Disk
 	add := func(disk Disk) {

@@ -28,6 +28,7 @@ func (p *postRequest) targets(e *reconcile.Effect) []string {
 	return ids
 }
 
+// isNew reports whether the topology after the last END that took effect lacks the server.
 func (p *postRequest) isNew(id string) bool {
 	return p.baseTopology == nil || !slices.ContainsFunc(p.baseTopology.Servers, func(s api.Server) bool { return s.ID == id })
 }

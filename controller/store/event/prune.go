@@ -25,7 +25,8 @@ func (l *Log) Sweep(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// due is an instance that has too much, and how many bytes; 0 for none.
+// due is an instance that has too much, and how many bytes; 0 for none. Age and bytes decide, not
+// what an event says.
 func (l *Log) due() (instanceID string, excess int) {
 	horizon := l.horizon()
 	l.mu.Lock()

@@ -55,6 +55,8 @@ const (
 	showBoth   = "both"
 )
 
+// stamp is how a time is written. A fragment has the moment alone: its text must not change while
+// nothing else does.
 func (f Frame) stamp(show string, t *time.Time) stamp {
 	if t == nil || t.IsZero() {
 		return stamp{}
@@ -75,7 +77,8 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 	return s
 }
 
-// Age is how long ago it was, in a table; Since how long something lasts; At the time with its age.
+// age is how long ago it was, in a table; last how long something lasts; both the time with its
+// age.
 func (f Frame) age(t *time.Time) stamp  { return f.stamp(showAge, t) }
 func (f Frame) last(t time.Time) stamp  { return f.stamp(showFor, &t) }
 func (f Frame) both(t *time.Time) stamp { return f.stamp(showBoth, t) }
