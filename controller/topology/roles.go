@@ -62,6 +62,8 @@ func Assign(p *params.Params, t *api.Topology, at fault.At) *Assignment {
 	return a
 }
 
+// role is the one role whose parameters recognise the server. With none it is ignored, with
+// several that is a fault.
 func (a *Assignment) role(claims []claim, s api.Server, at fault.At) (api.Role, bool) {
 	var found []claim
 	var whys []string

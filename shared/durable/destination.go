@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// Destination is the path at which to write a file that a person has named: that of the file behind
-// links. It refuses what is there and is no file, which a file would take the place of; what a
-// process has open, as /dev/stdout is, to which others may have written before; a link to nothing;
-// and a file in a directory that is not there.
+// Destination is the path at which to write a file that a person has named: links are followed. It
+// refuses something that is no file (a directory, a device), a file that a process has open
+// (/dev/stdout), because others may write to it too, a link to nothing, and a directory that does
+// not exist.
 func Destination(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {

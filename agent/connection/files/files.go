@@ -27,7 +27,7 @@ import (
 // partSuffix marks a partial download.
 const partSuffix = ".part"
 
-// idleTimeout ends a download that receives nothing. There is no other limit, because
+// idleTimeout ends a connection that receives nothing; Fetch gives up if it never has. There is no other limit, because
 // a large file over a slow network takes long.
 const idleTimeout = 30 * time.Second
 

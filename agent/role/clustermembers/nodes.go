@@ -22,7 +22,8 @@ func (u *update) annotate(n kubeapi.Node, m api.ClusterMember) {
 	})
 }
 
-// gone plans to remove the Nodes of servers that are not listed.
+// gone plans to remove the Nodes of servers that are neither listed nor to leave, once they are
+// not Ready.
 func (u *update) gone(ctx context.Context) error {
 	var dead []kubeapi.Node
 	var problems []error

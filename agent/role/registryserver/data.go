@@ -74,6 +74,7 @@ func (p *plan) volume() *api.StorageVolume {
 	return &volumes[i]
 }
 
+// onVolume refuses a volume that is not mounted.
 func (p *plan) onVolume(v *api.StorageVolume) (place, error) {
 	directory := p.section.DataDirectory
 	m, err := storage.Mounted(p.Host, v)

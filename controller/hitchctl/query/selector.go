@@ -25,8 +25,8 @@ type requirement[T any] struct {
 	not   bool
 }
 
-// ParseSelector reads a selector: role=worker,state!=Lost. Names and values that there
-// are not, are refused, because a list without them would look like an answer.
+// ParseSelector reads a selector: role=worker,state!=Lost. Unknown names and
+// values are refused, because an empty list would look like an answer.
 func ParseSelector[T any](text string, labels []Label[T]) (Selector[T], error) {
 	var s Selector[T]
 	if text == "" {
