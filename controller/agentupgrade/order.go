@@ -13,9 +13,9 @@ import (
 // it, and what tells builds of one commit apart.
 var described = regexp.MustCompile(`^(.+?)(?:-([0-9]+)-g[0-9a-f]{4,40})?(?:-dirty)?$`)
 
-// compareBuilds says which of two builds is newer, as cmp.Compare does. There is no order
-// (known is false) between two builds of which one follows no release, and between two
-// different builds that are the same number of commits after the same release.
+// compareBuilds says which of two builds is newer, as cmp.Compare does. known is false if they
+// have no order: a build follows no release, or the builds differ and are the same number of
+// commits after the same release.
 func compareBuilds(a, b string) (order int, known bool) {
 	if a == b {
 		return 0, true

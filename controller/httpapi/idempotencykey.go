@@ -16,7 +16,7 @@ const idempotencyKeyHeader = "Idempotency-Key"
 var keyGrammar = regexp.MustCompile(`^("[ !#-\[\]-~]{1,128}"|[!#-+\--\[\]-~]{1,128})$`)
 
 // useKeyOfHeader puts the key of the header into the request. It refuses a header that is no
-// key, and a request that has another one.
+// key, and a request whose body has another key.
 func useKeyOfHeader(header *string, r *wire.OperationRequest) error {
 	if header == nil {
 		return nil

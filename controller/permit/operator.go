@@ -16,7 +16,7 @@ import (
 
 // Adopt takes over the filesystem that is already on the volume: its UUID is what
 // agents mount from now on, and the volume is not formatted. It is refused while a
-// live node is formatting (carryOut), for the UUID of another volume, and for what is none.
+// live node is formatting (carryOut), for the UUID of another volume, and for a text that is no UUID.
 func (s *Service) Adopt(ctx context.Context, volumeID, filesystemUUID string) (api.Volume, error) {
 	id, err := uuid.Parse(filesystemUUID)
 	if err != nil || len(filesystemUUID) != 36 || id == uuid.Nil {

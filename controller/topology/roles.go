@@ -62,8 +62,8 @@ func Assign(p *params.Params, t *api.Topology, at fault.At) *Assignment {
 	return a
 }
 
-// role is the one role whose parameters recognise the server. With none it is ignored, with
-// several that is a fault.
+// role is the one role whose parameters recognise the server. A server without a role is ignored
+// with a warning; several roles are a fault.
 func (a *Assignment) role(claims []claim, s api.Server, at fault.At) (api.Role, bool) {
 	var found []claim
 	var whys []string

@@ -9,10 +9,9 @@ import (
 	"syscall"
 )
 
-// Destination is the path at which to write a file that a person has named: links are followed. It
-// refuses something that is no file (a directory, a device), a file that a process has open
-// (/dev/stdout), because others may write to it too, a link to nothing, and a directory that does
-// not exist.
+// Destination is the path at which to write a file that a person has named. It follows links. It
+// refuses a directory or a device, a file that a process has open (/dev/stdout), a link to
+// nothing, and a file in a directory that does not exist.
 func Destination(path string) (string, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -27,8 +27,9 @@ import (
 // partSuffix marks a partial download.
 const partSuffix = ".part"
 
-// idleTimeout ends a connection that receives nothing; Fetch gives up if it never has. There is no other limit, because
-// a large file over a slow network takes long.
+// idleTimeout ends a request that receives nothing. Fetch makes another request if that one had
+// received data before, and otherwise fails. There is no other limit, because a large file over
+// a slow network takes long.
 const idleTimeout = 30 * time.Second
 
 // Store is the directory of files. Fetch is for one caller at a time.

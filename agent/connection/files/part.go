@@ -47,7 +47,8 @@ func (s *Store) part(ref api.FileReference) (*part, error) {
 	return p, nil
 }
 
-// resume hashes what an earlier fetch has left, after which the next byte is asked for.
+// resume hashes the bytes that an earlier fetch has left. The next request asks for the bytes
+// after them.
 func (p *part) resume() (err error) {
 	if p.have, err = io.Copy(p.hash, p.File); err != nil {
 		return fmt.Errorf("reading the partial file: %w", err)

@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The names of the sources. Find has their order.
+// The names of the sources. Find tries them in its own order.
 const (
 	CloudInit       = "cloud-init"
 	ConfigDrive     = "config drive"

@@ -20,8 +20,8 @@ type apt struct {
 	updated time.Time
 }
 
-// updateEvery limits how often the lists are fetched after a fetch without an error, so that a
-// package that does not exist does not cause one on every pass.
+// updateEvery is the least time between a successful fetch of the lists and the next fetch. A
+// package that does not exist thus does not cause a fetch on every pass.
 const updateEvery = 10 * time.Minute
 
 func (a *apt) Missing(ctx context.Context, needs ...Software) ([]Software, error) {

@@ -22,7 +22,7 @@ type disks struct {
 }
 
 // ByVolumeID returns the disks that udev's links name by the volume's id, and those with the
-// same serial number: udev makes only one link for two of these. A disk without a link is not
+// same serial number: for two such disks, udev makes only one link. A disk without a link is not
 // found, because udev has not processed it yet.
 func (d *disks) ByVolumeID(id string) ([]Disk, error) {
 	var found []Disk

@@ -45,8 +45,8 @@ func Problem(err error) error {
 	return err
 }
 
-// ProxyOf is the document's proxy for downloads, which the controller's plan has chosen; the zero
-// value for none.
+// ProxyOf is the document's proxy for downloads, the zero value for none. The controller's plan
+// chooses it.
 func ProxyOf(desired *api.NodeConfig) host.Proxy {
 	if desired.Proxy == nil {
 		return host.Proxy{}

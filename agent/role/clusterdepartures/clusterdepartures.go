@@ -4,9 +4,9 @@
 //
 // Nothing is lost that others can keep. A Pod is evicted, so PodDisruptionBudgets are respected; one
 // that nothing would make again refuses the departure, unless the section allows it. No etcd
-// member is removed without which the others have no quorum. No Node is deleted, and no etcd
-// member removed, before a pass finds all Nodes that leave cordoned, and drained unless the
-// section is forced: until then, everything can be taken back.
+// member is removed without which the others have no quorum. A pass
+// deletes Nodes and removes etcd members only if it finds all Nodes that leave cordoned and,
+// unless the section is forced, drained: until then, everything can be taken back.
 package clusterdepartures
 
 import (

@@ -20,9 +20,9 @@ import (
 // retryEviction is how soon a Pod is evicted again whose PodDisruptionBudget did not allow it.
 const retryEviction = time.Second
 
-// drain evicts the Pods of these Nodes and waits until they have ended. After the limit, that
-// of one pass, the error names those that have not, and a later pass tries again. If the
-// section is forced, there is no error: the next actions delete their Nodes.
+// drain evicts the Pods of these Nodes and waits until they have ended, for the limit of one
+// pass. Then the error names the Pods that have not ended, and a later pass tries again. If the
+// section is forced, there is no error, and the next actions delete the Nodes.
 func (d *departures) drain(ctx context.Context, nodes []kubeapi.Node) error {
 	over := time.NewTimer(d.limit)
 	defer over.Stop()

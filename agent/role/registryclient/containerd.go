@@ -29,9 +29,9 @@ const containerdGroup = "containerd"
 
 // containerd plans a hosts.toml for each registry, which containerd reads at every pull.
 // If containerd has no config_path that it would use, it also plans config_path and one
-// restart; a later pass makes up for one that failed, or that containerd was not running for. config_path stays when
-// the registries are removed: it has no effect without any hosts.toml, and removing it would
-// take another restart.
+// restart. If the restart failed, or containerd was not running, a later pass restarts it.
+// config_path stays when the registries are removed: it has no effect without any hosts.toml,
+// and removing it would take another restart.
 func (p *plan) containerd(ctx context.Context) {
 	c := p.cri
 	if c == nil {

@@ -122,9 +122,9 @@ func flagValues(argv []string, flag string) []string {
 	return values
 }
 
-// addInsecure plans the entry for a server, unless one of the file covers it. Beside
-// --insecure-registry flags of the engine there must be none: if these do not cover the server,
-// the operator has to add it to them.
+// addInsecure plans the entry for a server, unless an entry of the file covers it. If the engine
+// runs with --insecure-registry flags, it plans none, because the engine would not start with
+// both; the operator has to add a flag if none covers the server.
 func (p *plan) addInsecure(d *daemon, c *connection) {
 	addresses := c.addresses()
 	if _, inFile := dockerconf.Covered(d.inFile, c.Server, addresses); inFile {

@@ -128,8 +128,9 @@ func (s *exports) planRemoval(ctx context.Context) (converge.Plan, error) {
 	return plan, nil
 }
 
-// removeExports takes the file away after its exports: exportfs -ra alone would keep those
-// whose volume is not mounted. What other files export of the same is exported again.
+// removeExports unexports the entries of the file before it removes the file, because exportfs -ra
+// alone would keep those whose volume is not mounted. exportfs -ra then exports again what a file
+// of the operator's also has.
 func (s *exports) removeExports(ctx context.Context) error {
 	content, err := s.Host.Files.Read(exportsPath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +149,10 @@ func (s *exports) removeExports(ctx context.Context) error {
 			return e.Directory == w.Directory && s.sameClient(ctx, w.Client, e.Client)
 		})
 	}
-	if err := errors.Join(s.unexportWhere(ctx, ours), s.Host.Files.Remove(exportsPath)); err != nil {
+	if err := s.unexportWhere(ctx, ours); err != nil {
+		return err
+	}
+	if err := s.Host.Files.Remove(exportsPath); err != nil {
 		return err
 	}
 	if err := s.Host.NFS.Reexport(ctx); err != nil {

@@ -56,7 +56,7 @@ func (p *volumePlan) growable() (sb superblock, grow bool, err error) {
 }
 
 // grow plans to grow the filesystem of a volume that was extended, after it is mounted, or to
-// go on with a growth that was cut off.
+// continue a growth that was interrupted.
 func (p *volumePlan) grow(ctx context.Context) error {
 	sb, grow, err := p.growable()
 	if err != nil {

@@ -98,6 +98,9 @@ func TestExportOfAVolumeThatWasUnmountedByHandIsRemoved(t *testing.T) {
 	r.expect(mounted, served)
 	r.m.MountTable = nil
 	r.doc.Storage = &api.StorageSection{}
+	r.m.Fail["exportfs -u"] = errors.New("exportfs failed")
+	r.expect("True Removed", "Unknown InternalError")
+	delete(r.m.Fail, "exportfs -u")
 	r.expect("True Removed", "True Removed")
 	if got := r.exported(); len(got) != 0 {
 		t.Errorf("exported: %q, want nothing", got)

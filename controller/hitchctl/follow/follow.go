@@ -40,8 +40,8 @@ type Update[T any] struct {
 }
 
 // Changes polls until ctx ends, and tells of the content at the start, whenever
-// it has changed, and of each error that may pass: there was no answer that can be read, or
-// it is 5xx or 429. It returns the error that does not pass, such as 401.
+// it has changed, and of each error that may pass (no answer, an answer that
+// cannot be read, 5xx or 429). It returns the error that does not pass, such as 401.
 func Changes[T any](ctx context.Context, poll Poll, tell func(Update[T])) error {
 	version, last := "", ""
 	wait := time.Duration(0)

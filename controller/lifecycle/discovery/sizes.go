@@ -63,7 +63,7 @@ func mayLearnSizes(t *tx.Tx) error {
 }
 
 // extend is the topology with the sizes of its volumes that are larger in the stack, and
-// the ids of these. A volume without a size there gets none.
+// the ids of these. A volume without a size in the topology in force stays without one.
 func extend(now, found *api.Topology) (*api.Topology, []string) {
 	if now == nil {
 		return nil, nil

@@ -10,8 +10,9 @@ import (
 // not hold. now is nil if there is no instance.
 type Condition = func(now *api.Instance) error
 
-// checkConditions checks them against the instance as people see it. It returns the record
-// of the instance, nil for no instance: as long as that stays the same, so does the result.
+// checkConditions checks conditions against the instance as people see it. It returns the
+// instance's record, nil for no instance. As long as the record stays the same, the conditions
+// hold.
 func (s *Service) checkConditions(t *tx.Tx, found bool, conditions []Condition) (stored *api.Instance, err error) {
 	if len(conditions) == 0 {
 		return nil, nil
@@ -34,7 +35,7 @@ func (s *Service) checkConditions(t *tx.Tx, found bool, conditions []Condition) 
 	return stored, nil
 }
 
-// storedIf is stored if the instance was found, nil if there is none.
+// storedIf returns the instance's record and what is desired if the instance was found, else nil.
 func (s *Service) storedIf(t *tx.Tx, found bool) (*api.Instance, store.Desired, error) {
 	if !found {
 		return nil, store.Desired{}, nil

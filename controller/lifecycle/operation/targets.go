@@ -28,7 +28,7 @@ func (p *postRequest) targets(e *reconcile.Effect) []string {
 	return ids
 }
 
-// isNew reports whether the topology after the last END that took effect lacks the server.
+// isNew reports whether the server is not in the topology of the last END that took effect.
 func (p *postRequest) isNew(id string) bool {
 	return p.baseTopology == nil || !slices.ContainsFunc(p.baseTopology.Servers, func(s api.Server) bool { return s.ID == id })
 }

@@ -1,7 +1,7 @@
 // Package event is what has happened, in order: it derives the events of each transaction from
 // the records that the transaction changes, and keeps them in that very transaction, one record
-// for each VNF instance that the transaction changes. No code that changes records tells it anything, so no change can go
-// without its event. Events decide nothing.
+// for each VNF instance that the transaction changes. No code that changes records tells it
+// anything, so no change can go without its event. Events decide nothing.
 package event
 
 import (

@@ -31,8 +31,8 @@ const (
 	ReasonSourceLimit = "source_limit"
 )
 
-// Reasons for which a connection is closed for a new one: it has moved longest ago,
-// or it is the oldest of a caller with too many.
+// Reasons for which a connection is closed for a new one: it is the one that
+// moved longest ago, or it is the oldest of a caller with too many.
 const (
 	ReasonIdle           = "idle"
 	ReasonPerCallerLimit = "per_caller_limit"
@@ -130,9 +130,9 @@ func (l *Limiter) add(c *conn) (rejected string) {
 	return ""
 }
 
-// evict closes the unauthenticated connection, of this network if one is given, that has
-// moved longest ago. One that the controller is working on is closed only if that was at least
-// Longest ago. It is false if there is none.
+// evict closes the unauthenticated connection, of this network if one is given, that moved
+// longest ago. It leaves a connection that the controller is working on, unless that moved at
+// least Longest ago. It returns false if it closes none.
 func (l *Limiter) evict(now time.Time, source netip.Prefix) bool {
 	for e := l.unauthenticated.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*conn)

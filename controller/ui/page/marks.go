@@ -77,8 +77,8 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 	return s
 }
 
-// age is how long ago it was, in a table; last how long something lasts; both the time with its
-// age.
+// age is how long ago it was, in a table; last is how long something lasts; both is the time and
+// its age.
 func (f Frame) age(t *time.Time) stamp  { return f.stamp(showAge, t) }
 func (f Frame) last(t time.Time) stamp  { return f.stamp(showFor, &t) }
 func (f Frame) both(t *time.Time) stamp { return f.stamp(showBoth, t) }

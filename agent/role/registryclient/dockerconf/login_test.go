@@ -114,7 +114,7 @@ func TestLoginOf(t *testing.T) {
 	}
 }
 
-func TestStore(t *testing.T) {
+func TestHelper(t *testing.T) {
 	for content, wanted := range map[string]string{
 		"":                       "",
 		"{}":                     "",
