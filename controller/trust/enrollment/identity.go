@@ -178,7 +178,7 @@ func (s *Service) ended(tx *store.Tx, nodeID string) error {
 
 // Reenroll lets an expected server redeem the join token once more, as after a
 // rebuild in place; the identity that it has ends at once. What it was permitted
-// ends with it, because a rebuilt server has lost its journal.
+// ends with it, because a rebuilt server has lost its journal. Again changes nothing.
 func (s *Service) Reenroll(ctx context.Context, nodeID string) error {
 	return s.Store.Update(func(tx *store.Tx) error {
 		tx.By(event.Caller(ctx))
@@ -193,7 +193,7 @@ func (s *Service) Reenroll(ctx context.Context, nodeID string) error {
 			return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 				"the topology of the VNF instance %s no longer names the server %s, so it cannot enroll: give a topology that names it", node.InstanceID, nodeID))
 		}
-		if node.Identity != nil {
+		if node.Identity.Live() {
 			if err := s.revoke(tx, node, "re-enrollment", true); err != nil {
 				return err
 			}

@@ -142,9 +142,13 @@ func TestARebuiltServerEnrollsOnce(t *testing.T) {
 	old, rebuilt := w.boot(server), w.boot(server)
 	wantOK(t, old.enroll())
 	wantOK(t, w.Reenroll(context.Background(), server))
+	wantOK(t, w.Reenroll(context.Background(), server)) // again changes nothing
 	wantProblem(t, old.call(old.chain, false), api.ProblemRevoked)
 	if diff := cmp.Diff([]string{server}, w.gone); diff != "" {
 		t.Errorf("gone: %s", diff)
+	}
+	if n := w.events["revocation"]; n != 1 {
+		t.Errorf("%d revocations were counted, want 1", n)
 	}
 	wantOK(t, rebuilt.enroll())
 	wantOK(t, rebuilt.call(rebuilt.chain, false))
