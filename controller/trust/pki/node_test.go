@@ -135,6 +135,20 @@ func TestACertificateThatWasGoodIsCheckedAgain(t *testing.T) {
 			t.Errorf("accepted %s", name)
 		}
 	}
+	issuer := w.issuer()
+	ends := newTemplate(w.now, time.Hour, issuer.cert.Subject.CommonName)
+	authority(ends, 0)
+	short, err := sign(ends, issuer.key, w.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.set(func() { w.intermediates = []*pair{short} })
+	if _, _, err := w.VerifyNode(leaf, w.now, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := w.VerifyNode(leaf, w.now.Add(2*time.Hour), false); err == nil {
+		t.Error("accepted after the end of its intermediate")
+	}
 	w.set(func() { w.intermediates = nil })
 	if _, _, err := w.VerifyNode(leaf, w.now, false); err == nil {
 		t.Error("accepted without its intermediate")
