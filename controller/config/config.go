@@ -64,7 +64,7 @@ type Config struct {
 	// A socket `api` from systemd replaces it.
 	Socket string `json:"socket"`
 	// MetricsListen is the TCP address of GET /metrics (plain HTTP); "" has none.
-	// Default "127.0.0.1:9090". A socket `metrics` from systemd replaces it.
+	// Default "127.0.0.1:8643". A socket `metrics` from systemd replaces it.
 	MetricsListen string `json:"metricsListen"`
 	// SealKeyFile contains the key that seals secrets in the store. Keep a copy apart from
 	// the backup. Default: the systemd credential nodehitch-seal-key if the unit has one,
@@ -226,7 +226,7 @@ func Default() Config {
 		Listen:              ":8443",
 		DataDirectory:       "/var/lib/nodehitch/controller",
 		Socket:              client.DefaultSocket,
-		MetricsListen:       "127.0.0.1:9090",
+		MetricsListen:       "127.0.0.1:8643",
 		AgentDirectory:      "/usr/lib/nodehitch/agents",
 		AgentUpgrade:        AgentUpgrade{Mode: api.UpgradeManually, MaxUnavailable: "10%"},
 		PollSeconds:         30,

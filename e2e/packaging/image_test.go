@@ -101,7 +101,7 @@ func (n *node) boots(t *testing.T) {
 // downloads is how many agents the controller was asked for.
 func downloads(t *testing.T, s *site.Site) (count float64) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:9090/metrics", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8643/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

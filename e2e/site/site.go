@@ -75,7 +75,7 @@ names: [%[1]s]
 advertiseUrls: [%[2]s]
 dataDirectory: %[3]s/data
 socket: %[3]s/controller.sock
-metricsListen: 127.0.0.1:9090
+metricsListen: 127.0.0.1:8643
 agentDirectory: %[4]s
 pollSeconds: 10
 convergeSeconds: 20

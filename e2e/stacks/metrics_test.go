@@ -49,7 +49,7 @@ func (w *world) metricSum(name, text string) (sum float64) {
 		},
 		DisableKeepAlives: true,
 	}}
-	request, err := http.NewRequestWithContext(w.T.Context(), http.MethodGet, "http://127.0.0.1:9090/metrics", nil)
+	request, err := http.NewRequestWithContext(w.T.Context(), http.MethodGet, "http://127.0.0.1:8643/metrics", nil)
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func newSecretive(t *testing.T) *secretive {
 	inside := l.Command(t.Context(), "x").Args
 	inside = inside[:len(inside)-1]
 	w := newTarget(t, loopback.Options{Address: "10.10.0.1:8443", Wrap: inside, Settings: map[string]string{
-		"log": "{level: debug}", "agentDirectory": loopback.Bin(t), "metricsListen": "10.10.0.1:9090"}})
+		"log": "{level: debug}", "agentDirectory": loopback.Bin(t), "metricsListen": "10.10.0.1:8643"}})
 	w.dial = l.Dial
 	s := &secretive{target: w, lab: l, inside: inside, instance: uuid.NewString(), volume: uuid.NewString(), made: map[string]string{}}
 	s.operator, s.viewer = w.Token("trust", api.ScopeOperator).Secret, w.Token("trust", api.ScopeViewer).Secret

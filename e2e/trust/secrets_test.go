@@ -183,7 +183,7 @@ func (s *secretive) inStatus(a *attempt) {
 		}
 		a.mustNotHold("hitchctl "+strings.Join(args, " "), string(out), s.all())
 	}
-	metrics := &caller{t: a, base: "http://10.10.0.1:9090", http: &http.Client{Transport: &http.Transport{DialContext: s.lab.Dial, DisableKeepAlives: true}}}
+	metrics := &caller{t: a, base: "http://10.10.0.1:8643", http: &http.Client{Transport: &http.Transport{DialContext: s.lab.Dial, DisableKeepAlives: true}}}
 	got := metrics.call(http.MethodGet, "/metrics", "")
 	a.allowed("metrics", got, http.StatusOK)
 	a.mustNotHold("/metrics", got.body, s.all())
