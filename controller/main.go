@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/serve"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/plain"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -68,6 +69,18 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		Version:       version.Version,
 	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var missing *pflag.NotExistError
+		if !errors.As(err, &missing) {
+			return err
+		}
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+		if near := nearest.Name("--"+missing.GetSpecifiedName(), known); near != "" {
+			return fmt.Errorf("%w; did you mean %s?", err, near)
+		}
+		return fmt.Errorf("%w; `%s --help` lists them", err, cmd.CommandPath())
+	})
 	root.AddCommand(serveCommand(), restoreCommand(), migrateCommand(), versionCommand())
 	return root
 }

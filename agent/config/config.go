@@ -70,18 +70,28 @@ var joinTokenGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.[A-Za-z0-9_-]{
 
 // Load reads the file. It must belong to root, because its owner decides which controller
 // is trusted, and be readable by no other user, because it contains the join token. Everything that is wrong
-// is said at once, as a fault.List within the error, and no value is repeated.
+// is said at once, as a fault.List within the error, and no value that may have a secret is
+// repeated.
 func Load(path string) (*Config, error) {
 	content, err := read(path)
 	if err != nil {
 		return nil, err
 	}
 	c := Config{StateDirectory: state.DefaultDirectory, Upgrade: UpgradeController, Log: Log{Level: "info"}}
-	if err := strict.Unmarshal(content, &c); err != nil {
-		return nil, fmt.Errorf("%s:\n%w", path, err)
+	var faults fault.List
+	readable, err := strict.UnmarshalKnown(content, &c)
+	if err != nil && !errors.As(err, &faults) {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if err := c.check().Err(); err != nil {
-		return nil, fmt.Errorf("%s:\n%w", path, err)
+	if readable {
+		for _, f := range c.check() {
+			if !faults.AtOrBelow(f.Pointer) { // else what could not be read is not there
+				faults = append(faults, f)
+			}
+		}
+	}
+	if err := faults.In(path).Err(); err != nil {
+		return nil, fmt.Errorf("the configuration is not valid:\n%w", err)
 	}
 	return &c, nil
 }
@@ -124,11 +134,11 @@ func (c *Config) check() fault.List {
 		faults = append(faults, fault.Root.Key("joinToken").Fault("expected id.secret, as `hitchctl join-token show` prints it"))
 	}
 	if !filepath.IsAbs(c.StateDirectory) {
-		faults = append(faults, fault.Root.Key("stateDirectory").Fault("expected an absolute path"))
+		faults = append(faults, fault.Root.Key("stateDirectory").Fault(fmt.Sprintf("is %q; expected an absolute path", c.StateDirectory)))
 	}
 	if c.Kubeconfig != "" {
 		if _, err := grammar.AbsolutePath(c.Kubeconfig); err != nil {
-			faults = append(faults, fault.Root.Key("kubeconfig").Fault(err.Error()))
+			faults = append(faults, fault.Root.Key("kubeconfig").Fault(fmt.Sprintf("is %q; %v", c.Kubeconfig, err)))
 		}
 	}
 	if c.HeatSignalURL != "" && !signalURL(c.HeatSignalURL) {
@@ -138,10 +148,10 @@ func (c *Config) check() fault.List {
 		faults = append(faults, fault.Root.Key("heatSignalToken").Fault("expected a token in visible ASCII, beside heatSignalUrl"))
 	}
 	if c.Upgrade != UpgradeController && c.Upgrade != UpgradeNone {
-		faults = append(faults, fault.Root.Key("upgrade").Fault("expected controller or none"))
+		faults = append(faults, fault.Root.Key("upgrade").Fault(fmt.Sprintf("is %q; expected controller or none", c.Upgrade)))
 	}
 	if _, err := c.Level(); err != nil {
-		faults = append(faults, fault.Root.Key("log").Key("level").Fault("expected debug, info, warn or error"))
+		faults = append(faults, fault.Root.Key("log").Key("level").Fault(fmt.Sprintf("is %q; expected debug, info, warn or error", c.Log.Level)))
 	}
 	return faults
 }

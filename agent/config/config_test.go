@@ -85,16 +85,17 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	c.HeatSignalToken = "hunter2\n"
 	c.Upgrade = "always"
 	c.Log.Level = "loud"
-	_, err := config.Load(file(t, 0o600, text(t, c)))
+	path := file(t, 0o600, strings.Replace(text(t, c), `"rootCertificate":`, `"logg":"hunter2","rootCertificate":`, 1))
+	_, err := config.Load(path)
 	var faults fault.List
 	if !errors.As(err, &faults) {
 		t.Fatalf("got %v", err)
 	}
 	var at []string
 	for _, f := range faults {
-		at = append(at, f.Pointer)
+		at = append(at, strings.TrimPrefix(f.Pointer, path+":"))
 	}
-	if diff := cmp.Diff([]string{"/controllerUrls/0", "/controllerUrls/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/heatSignalUrl", "/heatSignalToken", "/upgrade", "/log/level"}, at); diff != "" {
+	if diff := cmp.Diff([]string{"/logg", "/controllerUrls/0", "/controllerUrls/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/heatSignalUrl", "/heatSignalToken", "/upgrade", "/log/level"}, at); diff != "" {
 		t.Error(diff)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
@@ -112,8 +113,10 @@ func TestRefusals(t *testing.T) {
 		"of another user":     {owned(t, 65534, file(t, 0o600, all)), "does not belong to root"},
 		"absent":              {filepath.Join(t.TempDir(), "agent.yaml"), "no such file"},
 		"empty":               {file(t, 0o600, ""), "/rootCertificate"},
-		"an unknown name":     {file(t, 0o600, strings.Replace(all, `"pin"`, `"pinn"`, 1)), "/pinn: is not known here"},
-		"another level":       {file(t, 0o600, strings.Replace(all, `"log":{"level":"info"}`, `"log":{"level":"loud"}`, 1)), "/log/level"},
+		"an unknown name":     {file(t, 0o600, strings.Replace(all, `"pin"`, `"pinn"`, 1)), "/pinn: is not known here; did you mean pin?"},
+		"of a wrong type":     {file(t, 0o600, "controllerUrls: a\nlog: loud\n"), "/controllerUrls: found a string, expected a list"},
+		"no YAML":             {file(t, 0o600, "pin: ["), "agent.yaml: is not YAML"},
+		"another level":       {file(t, 0o600, strings.Replace(all, `"log":{"level":"info"}`, `"log":{"level":"loud"}`, 1)), `agent.yaml:/log/level: is "loud"; expected debug, info, warn or error`},
 		"a server's own cert": {file(t, 0o600, text(t, leaf(t))), "is no CA"},
 	} {
 		t.Run(name, func(t *testing.T) {

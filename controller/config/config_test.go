@@ -296,11 +296,11 @@ func TestEverySettingHasItsPlaceInTheFile(t *testing.T) {
 }
 
 func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
-	path := write(t, "Listen: x\nmaxFileBytes: many\n")
+	path := write(t, "Listen: x\nmaxFileBytes: many\nreplica: {id: -}\nnams: [a]\nuiCertificate: {names: [a], key: /k, file: 5}\n")
 	_, err := config.Load(config.Source{File: path,
-		Environ: []string{"NODEHITCH_CONTROLLER_POLL_SECONDS=soon", "NODEHITCH_CONTROLLER_ATTESTATION_MODE=nova", "NODEHITCH_CONTROLLER_METRICS_LISTEN=9090"},
+		Environ: []string{"NODEHITCH_CONTROLLER_POLL_SECONDS=soon", "NODEHITCH_CONTROLLER_ATTESTATION_MODE=nova", "NODEHITCH_CONTROLLER_METRICS_LISTEN=8643"},
 		Flags: map[string]string{"converge-seconds": "1", "log-level": "loud", "socket": "nodehitch.sock",
-			"names": "ok,under_score", "advertise-urls": "http://a"},
+			"names": "ok,under_score", "advertise-urls": "http://a", "ui-certificate-names": "ok"},
 	})
 	if err == nil {
 		t.Fatal("no error")
@@ -308,9 +308,13 @@ func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
 	for _, want := range []string{
 		path + ":/Listen: is not known here; did you mean listen?",
 		path + ":/maxFileBytes: found a string",
+		path + `:/replica/id: is "-"; expected 1 to 64 letters`,
+		path + ":/nams: is not known here; did you mean names?",
+		path + ":/uiCertificate/file: found a number, expected a string",
+		`--ui-certificate-names: is "ok", by which agents reach the controller`,
 		`NODEHITCH_CONTROLLER_POLL_SECONDS: is "soon"; expected an integer`,
 		"NODEHITCH_CONTROLLER_ATTESTATION_MODE: is nova, but no cloud is configured",
-		`NODEHITCH_CONTROLLER_METRICS_LISTEN: is "9090"; expected host:port`,
+		`NODEHITCH_CONTROLLER_METRICS_LISTEN: is "8643"; expected host:port`,
 		"--converge-seconds: is 1; expected 10 to 86400",
 		`--log-level: is "loud"`,
 		`--socket: is "nodehitch.sock"; expected an absolute path`,
@@ -321,8 +325,8 @@ func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
 			t.Errorf("%q is missing in:\n%v", want, err)
 		}
 	}
-	if n := strings.Count(err.Error(), "\n"); n != 10 {
-		t.Errorf("%d faults, expected 10:\n%v", n, err)
+	if n := strings.Count(err.Error(), "\n"); n != 14 {
+		t.Errorf("%d faults, expected 14:\n%v", n, err)
 	}
 }
 
@@ -351,7 +355,7 @@ func TestAMissingFileIsNamed(t *testing.T) {
 
 func TestAVariableThatSetsNothingIsAWarning(t *testing.T) {
 	got, err := config.Load(config.Source{Environ: []string{"NODEHITCH_CONTROLLER_LISTN=:1"}})
-	if err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "LISTN") {
+	if err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "LISTN sets nothing; did you mean NODEHITCH_CONTROLLER_LISTEN?") {
 		t.Error(got.Warnings, err)
 	}
 }

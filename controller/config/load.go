@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/strict"
 )
 
@@ -52,19 +53,15 @@ func Load(from Source) (Loaded, error) {
 		}
 	}
 	out.Warnings = slices.Concat(unknownVariables(from.Environ), out.Store.Etcd.warnings())
-	for _, f := range out.validate() {
-		f.Pointer = from.place(f.Pointer, getenv)
-		faults = append(faults, f)
-	}
-	if err := faults.Err(); err != nil {
-		return Loaded{}, fmt.Errorf("the configuration is not valid:\n%w", err)
-	}
+	invalid := out.validate()
 	if err := out.complete(getenv, os.Hostname); err != nil {
-		return Loaded{}, fmt.Errorf("finding the default of names, the machine's host name: %w; set names", err)
+		invalid = append(invalid, fault.Root.Key("names").Fault(fmt.Sprintf("has no value, and its default, the machine's host name, is not known: %v; expected a name", err)))
 	}
-	for _, f := range out.validateNames() {
+	for _, f := range append(invalid, out.validateNames()...) {
 		f.Pointer = from.place(f.Pointer, getenv)
-		faults = append(faults, f)
+		if !faults.AtOrBelow(f.Pointer) { // else what could not be read is not there
+			faults = append(faults, f)
+		}
 	}
 	if err := faults.Err(); err != nil {
 		return Loaded{}, fmt.Errorf("the configuration is not valid:\n%w", err)
@@ -97,13 +94,10 @@ func readFile(path string, c *Config) fault.List {
 	if err != nil {
 		return fault.List{{Pointer: path, Message: fmt.Sprintf("cannot be read: %v", err)}}
 	}
-	err = strict.Unmarshal(data, c)
+	_, err = strict.UnmarshalKnown(data, c)
 	var faults fault.List
 	if err == nil || errors.As(err, &faults) {
-		for i := range faults {
-			faults[i].Pointer = strings.TrimSuffix(path+":"+faults[i].Pointer, ":")
-		}
-		return faults
+		return faults.In(path)
 	}
 	return fault.List{{Pointer: path, Message: err.Error()}}
 }
@@ -127,13 +121,20 @@ func environment(environ []string) func(string) string {
 // unknownVariables only warns: a Kubernetes service called nodehitch-controller
 // puts variables with this prefix into every container.
 func unknownVariables(environ []string) []string {
-	var warnings []string
+	var warnings, known []string
+	for _, s := range Settings {
+		known = append(known, s.Variable())
+	}
 	for _, entry := range environ {
 		name, _, _ := strings.Cut(entry, "=")
-		known := slices.ContainsFunc(Settings, func(s Setting) bool { return s.Variable() == name })
-		if strings.HasPrefix(name, EnvironmentPrefix) && !known {
-			warnings = append(warnings, "the environment variable "+name+" sets nothing")
+		if !strings.HasPrefix(name, EnvironmentPrefix) || slices.Contains(known, name) {
+			continue
 		}
+		text := "the environment variable " + name + " sets nothing"
+		if near := nearest.Name(name, known); near != "" {
+			text += "; did you mean " + near + "?"
+		}
+		warnings = append(warnings, text)
 	}
 	slices.Sort(warnings)
 	return warnings

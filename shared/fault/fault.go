@@ -4,6 +4,7 @@
 package fault
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -52,6 +53,19 @@ func (l List) StandAt(where At) List {
 		l[i].Pointer = string(where)
 	}
 	return l
+}
+
+// In is the list with each place within a file that has a name.
+func (l List) In(file string) List {
+	for i := range l {
+		l[i].Pointer = strings.TrimSuffix(file+":"+l[i].Pointer, ":")
+	}
+	return l
+}
+
+// AtOrBelow reports whether a fault is at this place, or within what is there.
+func (l List) AtOrBelow(pointer string) bool {
+	return slices.ContainsFunc(l, func(f Fault) bool { return f.Pointer == pointer || strings.HasPrefix(f.Pointer, pointer+"/") })
 }
 
 // At is a place in a document while it is being walked.

@@ -23,7 +23,8 @@ func Hint(name string, known []string) string {
 	return "; expected " + strings.Join(known, ", ")
 }
 
-// UnknownMember says that an object has no member of a name, and which ones it may have.
+// UnknownMember says that an object has no member of a name, and which one is probably meant
+// or, if none is near, which ones it may have.
 func UnknownMember(name string, known iter.Seq[string]) string {
 	names := slices.Sorted(known)
 	if len(names) == 0 {
@@ -33,6 +34,9 @@ func UnknownMember(name string, known iter.Seq[string]) string {
 		if strings.EqualFold(k, name) {
 			return "is not known here; did you mean " + k + "? Names are case sensitive"
 		}
+	}
+	if near := Name(name, names); near != "" {
+		return "is not known here; did you mean " + near + "?"
 	}
 	return "is not known here; known names are " + strings.Join(names, ", ")
 }

@@ -1,6 +1,7 @@
 package nearest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,18 @@ func TestName(t *testing.T) {
 	} {
 		if got := nearest.Name(name, known); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestUnknownMember(t *testing.T) {
+	for name, want := range map[string]string{
+		"Listen":  "did you mean listen? Names are case sensitive",
+		"lissten": "is not known here; did you mean listen?",
+		"trees":   "is not known here; known names are listen, names",
+	} {
+		if got := nearest.UnknownMember(name, slices.Values([]string{"names", "listen"})); !strings.HasSuffix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -28,27 +28,45 @@ import (
 // document, which could be a secret, except what such a method says. When there
 // is a fault, v is not touched.
 func Unmarshal(data []byte, v any) error {
+	doc, err := check(data, v)
+	if err != nil || doc == nil {
+		return err
+	}
+	return decode(doc, v)
+}
+
+// UnmarshalKnown is Unmarshal for a caller that has checks of its own: v gets what it can have
+// of a document with faults, so that those checks find the rest. readable is false if nothing
+// of the document could be read.
+func UnmarshalKnown(data []byte, v any) (readable bool, err error) {
+	doc, err := check(data, v)
+	switch {
+	case err == nil && doc != nil:
+		err = decode(doc, v)
+	case doc != nil:
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(doc, v) // check has said what is wrong
+	}
+	return err == nil || doc != nil, err
+}
+
+// check is the document as JSON, nil if it is empty or cannot be read, and all that is wrong
+// with it for the type of v.
+func check(data []byte, v any) (doc []byte, err error) {
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
-		return fmt.Errorf("reading a document into %T: expected a non-nil pointer", v)
+		return nil, fmt.Errorf("reading a document into %T: expected a non-nil pointer", v)
 	}
 	doc, isYAML, faults := read(data)
-	if len(faults) > 0 {
-		return faults
-	}
 	if doc == nil {
-		return nil
+		return nil, faults.Err()
 	}
 	tree, f := jsontree.Parse(doc)
 	if f != nil {
-		return fault.List{*f}
+		return nil, fault.List{*f}
 	}
-	c := checker{data: doc, yaml: isYAML, faults: tree.Duplicates(fault.Root)}
+	c := checker{data: doc, yaml: isYAML, faults: append(faults, tree.Duplicates(fault.Root)...)}
 	c.check(tree, target.Type().Elem(), fault.Root)
-	if len(c.faults) > 0 {
-		return c.faults
-	}
-	return decode(doc, v)
+	return doc, c.faults.Err()
 }
 
 // read brings the document to JSON: nil when it is empty. JSON is recognised
@@ -58,18 +76,17 @@ func read(data []byte) (doc []byte, isYAML bool, faults fault.List) {
 	if json.Valid(data) {
 		return data, false, nil
 	}
-	docs, err := Documents(data)
-	if err != nil {
-		return nil, true, asList(err)
+	docs, double, err := documents(data)
+	switch {
+	case err != nil:
+		return nil, true, append(double, asList(err)...)
+	case len(docs) == 0:
+		return nil, true, double
+	case len(docs) == 1:
+		return docs[0], true, double
 	}
-	switch len(docs) {
-	case 0:
-		return nil, true, nil
-	case 1:
-		return docs[0], true, nil
-	}
-	return nil, true, fault.List{fault.Root.Fault(
-		fmt.Sprintf("holds %d YAML documents; expected one", len(docs)))}
+	return nil, true, append(double, fault.Root.Fault(
+		fmt.Sprintf("holds %d YAML documents; expected one", len(docs))))
 }
 
 // decode is the last word: what it refuses after the check found nothing is

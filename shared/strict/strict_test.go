@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/strict"
@@ -95,6 +96,16 @@ func TestEveryFaultAtOnceWithItsPlace(t *testing.T) {
 				"labels: {a.b: {c: 1}}\ngroups: {a.b: {idd: x}}\nverbose: 'no'\nprivate: x\n",
 			want: []string{
 				"/port more than once",
+				"/Listen did you mean listen?",
+				"/cadence not a duration such as 30s",
+				"/disks/0/id found a number, expected a string; in YAML, put it in quotes",
+				"/disks/0/sise did you mean size?",
+				"/disks/1 found a number, expected an object",
+				"/groups/a.b/idd known names are id, size",
+				"/labels/a.b found an object, expected a string",
+				"/network ParsePrefix",
+				"/private not known here",
+				"/verbose found a string, expected a boolean",
 			},
 		},
 		"unknown and of a wrong type": {
@@ -105,7 +116,7 @@ func TestEveryFaultAtOnceWithItsPlace(t *testing.T) {
 				"/Listen did you mean listen?",
 				"/cadence not a duration such as 30s",
 				"/disks/0/id found a number, expected a string; in YAML, put it in quotes",
-				"/disks/0/sise known names are id, size",
+				"/disks/0/sise did you mean size?",
 				"/disks/1 found a number, expected an object",
 				"/groups/a.b/idd not known here",
 				"/key base64",
@@ -154,6 +165,28 @@ func TestEveryFaultAtOnceWithItsPlace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestWhatHasNoFaultIsRead(t *testing.T) {
+	for text, want := range map[string]struct {
+		config
+		readable bool
+	}{
+		"": {config{Port: 1}, true},
+		"Listen: x\nname: a\nname: b\nport: many\nverbose: true\ndisks: [{id: 7}, {id: a}]\n": {
+			config{common: common{Name: "b"}, Port: 1, Verbose: true, Disks: []disk{{}, {ID: "a"}}}, true},
+		"name: a\n---\nname: b\n": {config{Port: 1}, false},
+		"name: [a\n":              {config{Port: 1}, false},
+	} {
+		got := config{Port: 1}
+		readable, err := strict.UnmarshalKnown([]byte(text), &got)
+		if readable != want.readable || (err == nil) != (text == "") {
+			t.Errorf("%q: %t, %v", text, readable, err)
+		}
+		if diff := cmp.Diff(want.config, got, cmp.AllowUnexported(config{}), cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%q: %s", text, diff)
+		}
 	}
 }
 

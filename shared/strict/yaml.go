@@ -22,12 +22,20 @@ import (
 // pointer is within its document; with several documents the message says which. What
 // would take far more memory than its text is refused before it is read.
 func Documents(data []byte) ([]json.RawMessage, error) {
-	var (
-		docs   []json.RawMessage
-		faults fault.List
-	)
+	docs, double, err := documents(data)
+	if err != nil {
+		return nil, append(double, asList(err)...)
+	}
+	if len(double) > 0 {
+		return nil, double
+	}
+	return docs, nil
+}
+
+// documents is Documents with the keys that are given twice apart: each has its last value.
+func documents(data []byte) (docs []json.RawMessage, double fault.List, err error) {
 	if why := tooLarge(data); why != "" {
-		return nil, fault.List{fault.Root.Fault(why)}
+		return nil, nil, fault.List{fault.Root.Fault(why)}
 	}
 	var (
 		values = yamlv2.NewDecoder(bytes.NewReader(data))
@@ -42,17 +50,14 @@ func Documents(data []byte) ([]json.RawMessage, error) {
 			err = fault.List{fault.Root.Fault(fmt.Sprintf("holds more than %d YAML documents", maxDocuments))}
 		}
 		if err != nil {
-			return nil, append(faults, unreadable(data, err)...)
+			return nil, double, unreadable(data, err)
 		}
-		faults = append(faults, doubleKeys(keys, number)...)
+		double = append(double, doubleKeys(keys, number)...)
 		if doc != nil {
 			docs = append(docs, doc)
 		}
 	}
-	if len(faults) > 0 {
-		return nil, faults
-	}
-	return docs, nil
+	return docs, double, nil
 }
 
 // next is the next document as JSON, nil if it has no content.
