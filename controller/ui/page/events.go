@@ -63,13 +63,13 @@ func (h History) content(f Frame) content {
 			found = append(found, e)
 		}
 	}
-	shown, pager := paged(f, found, len(h.Events))
+	form := newFilter(f, PathHistory, choice("type", "Event", eventTypes()...), textControl("node, reason, who"),
+		control{Name: "instance", Label: "Instance", Hint: "whole id"}, control{Name: "node", Label: "Node", Hint: "whole id"}, control{Name: "volume", Label: "Volume", Hint: "whole id"})
+	shown, pager := paged(f, form, found, len(h.Events))
 	rows := make([]eventRow, 0, len(shown))
 	for _, e := range shown {
 		rows = append(rows, f.eventRow(e))
 	}
-	form := newFilter(f, PathHistory, choice("type", "Event", eventTypes()...), textControl("node, reason, who"),
-		control{Name: "instance", Label: "Instance", Hint: "whole id"}, control{Name: "node", Label: "Node", Hint: "whole id"}, control{Name: "volume", Label: "Volume", Hint: "whole id"})
 	return content{name: "history", title: "History", lead: "What has happened, the newest first: to what, when, why and by whom.", filter: &form, changed: []string{ChangedEvents},
 		data: historyPage{Rows: rows, Pager: pager, Full: len(h.Events) >= HistoryLength, Length: HistoryLength}}
 }

@@ -36,6 +36,7 @@ func (f Frame) instanceRow(i api.Instance, ready int) instanceRow {
 type instancesPage struct {
 	Rows  []instanceRow
 	Pager pager
+	First []command
 }
 
 func (v Instances) content(f Frame) content {
@@ -52,15 +53,15 @@ func (v Instances) content(f Frame) content {
 			found = append(found, i)
 		}
 	}
-	shown, pager := paged(f, found, len(v.Instances))
+	form := newFilter(f, PathInstances, textControl("id, stack, server"), choice("state", "State", api.Instantiated, api.NotInstantiated),
+		choice("kind", "Kind", api.KubernetesCluster, api.PrivateRegistry))
+	shown, pager := paged(f, form, found, len(v.Instances))
 	rows := make([]instanceRow, 0, len(shown))
 	for _, i := range shown {
 		rows = append(rows, f.instanceRow(i, ready[i.ID]))
 	}
-	form := newFilter(f, PathInstances, textControl("id, stack, server"), choice("state", "State", api.Instantiated, api.NotInstantiated),
-		choice("kind", "Kind", api.KubernetesCluster, api.PrivateRegistry))
 	return content{name: "instances", title: "Instances", lead: "VNF instances: what is desired, and how many of their nodes are Ready.", filter: &form,
-		changed: []string{ChangedInstances, ChangedNodes}, data: instancesPage{Rows: rows, Pager: pager}}
+		changed: []string{ChangedInstances, ChangedNodes}, data: instancesPage{Rows: rows, Pager: pager, First: firstCommands()}}
 }
 
 func instanceTexts(i api.Instance) []string {

@@ -14,8 +14,10 @@ type pager struct {
 	// From and To are the numbers of the first and the last row, Of of all that fit the filter,
 	// All of all there are.
 	From, To, Of, All int
-	Pages             []pageLink
-	Previous, Next    string
+	// Filtered is whether the list has a filter.
+	Filtered       bool
+	Pages          []pageLink
+	Previous, Next string
 }
 
 // pageLink is one page of a list; one without a path is the present one, or stands for those
@@ -26,8 +28,9 @@ type pageLink struct {
 	Present bool
 }
 
-// paged is the rows of the page that the query asks for. A page that is not there is the last one.
-func paged[T any](f Frame, items []T, all int) ([]T, pager) {
+// paged is the rows of the page that the query asks for, of those that fit the filter. A page that is
+// not there is the last one.
+func paged[T any](f Frame, form filter, items []T, all int) ([]T, pager) {
 	pages := max(1, (len(items)+perPage-1)/perPage)
 	number, err := strconv.Atoi(f.query().Get("page"))
 	if err != nil {
@@ -36,7 +39,7 @@ func paged[T any](f Frame, items []T, all int) ([]T, pager) {
 	number = min(max(number, 1), pages)
 	from := (number - 1) * perPage
 	to := min(from+perPage, len(items))
-	p := pager{From: from + 1, To: to, Of: len(items), All: all}
+	p := pager{From: from + 1, To: to, Of: len(items), All: all, Filtered: form.Active > 0}
 	if len(items) == 0 {
 		p.From = 0
 	}

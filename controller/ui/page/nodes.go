@@ -50,14 +50,14 @@ func (v Nodes) content(f Frame) content {
 			found = append(found, n)
 		}
 	}
-	shown, pager := paged(f, found, len(v.Nodes))
+	form := newFilter(f, PathNodes, textControl("name, id, address, reason"),
+		choice("state", "State", nodeStates...), choice("ready", "Ready", describe.Truth(true), describe.Truth(false)),
+		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+	shown, pager := paged(f, form, found, len(v.Nodes))
 	rows := make([]nodeRow, 0, len(shown))
 	for _, n := range shown {
 		rows = append(rows, f.nodeRow(n))
 	}
-	form := newFilter(f, PathNodes, textControl("name, id, address, reason"),
-		choice("state", "State", nodeStates...), choice("ready", "Ready", describe.Truth(true), describe.Truth(false)),
-		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
 	return content{name: "nodes", title: "Nodes", lead: "Every server that has a role, and what stands between it and Ready.", filter: &form,
 		changed: []string{ChangedNodes}, data: nodesPage{Rows: rows, Pager: pager}}
 }

@@ -50,13 +50,13 @@ func (v Operations) content(f Frame) content {
 			found = append(found, o)
 		}
 	}
-	shown, pager := paged(f, found, len(v.Operations))
+	form := newFilter(f, PathOperations, textControl("id, stack, reason"), choice("state", "State", api.Processing, api.Completed, api.Failed),
+		choice("operation", "Operation", operationTypes...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+	shown, pager := paged(f, form, found, len(v.Operations))
 	rows := make([]operationRow, 0, len(shown))
 	for _, o := range shown {
 		rows = append(rows, f.operationRow(o))
 	}
-	form := newFilter(f, PathOperations, textControl("id, stack, reason"), choice("state", "State", api.Processing, api.Completed, api.Failed),
-		choice("operation", "Operation", operationTypes...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
 	return content{name: "operations", title: "Operations", lead: "Each phase of each life-cycle operation, the newest first.", filter: &form,
 		changed: []string{ChangedOperations, ChangedNodes}, data: operationsPage{Rows: rows, Pager: pager}}
 }

@@ -18,19 +18,27 @@ const fewDecisions = 6
 type overviewPage struct {
 	// MoreDecisions are those beyond the first few, folded in.
 	Decisions, MoreDecisions []decision
-	Fleet                    fleet
-	AtWork                   []operationInProgress
-	Rollout                  rolloutShown
-	Agents                   []agentCount
-	Replicas                 []replicaShown
-	Events                   []eventRow
+	// First are the commands to begin with, if there is no instance and no node.
+	First  []command
+	Fleet  fleet
+	AtWork []operationInProgress
+	// Earlier is whether there are operations that are over.
+	Earlier  bool
+	Rollout  rolloutShown
+	Agents   []agentCount
+	Replicas []replicaShown
+	Events   []eventRow
 }
 
 func (o Overview) content(f Frame) content {
 	decisions := o.decisions()
 	first := min(fewDecisions, len(decisions))
+	var begin []command
+	if len(o.Instances) == 0 && len(o.Nodes) == 0 {
+		begin = firstCommands()
+	}
 	return content{name: "overview", title: "Overview", changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents, ChangedReplicas},
-		data: overviewPage{Decisions: decisions[:first], MoreDecisions: decisions[first:], Fleet: o.fleet(), AtWork: atWork(f, o.Operations, namesOf(o.Nodes)),
+		data: overviewPage{Decisions: decisions[:first], MoreDecisions: decisions[first:], First: begin, Fleet: o.fleet(), AtWork: atWork(f, o.Operations, namesOf(o.Nodes)), Earlier: len(o.Operations) > 0,
 			Rollout: shownRollout(f, o.Rollout), Agents: agents(o.Rollout), Replicas: shownReplicas(f, o.Replicas), Events: f.newest(o.Events, fewEvents)}}
 }
 

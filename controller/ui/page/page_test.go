@@ -425,6 +425,42 @@ func TestListsAreFilteredAndDivided(t *testing.T) {
 	}
 }
 
+// An empty controller shows how to begin, and speaks of a filter only where there is one.
+func TestAnEmptyFleetSaysHowToBegin(t *testing.T) {
+	lines := func(w pagetest.World, path string) (list []string) {
+		elements(t, written(t, w, path, true), func(n *html.Node) {
+			if line, ok := attribute(n, "data-copy"); ok {
+				list = append(list, line)
+			}
+		})
+		return list
+	}
+	empty := pagetest.Empty()
+	want := []string{"hitchctl apply INSTANCE -f REQUEST.json --package DIRECTORY", "hitchctl render user-data INSTANCE --file user-data.yaml",
+		"hitchctl render hot ./templates", "hitchctl operate INSTANCE INSTANTIATE --topology TOPOLOGY.json --wait"}
+	for _, path := range []string{page.PathOverview, page.PathInstances} {
+		if got := lines(empty, path); !slices.Equal(got, want) {
+			t.Errorf("%s has the commands %q, expected %q", path, got, want)
+		}
+	}
+	if text := textOf(t, written(t, empty, page.PathOverview, true)); strings.Contains(text, "Lost") || strings.Contains(text, "Earlier ones") {
+		t.Errorf("the overview counts what is not there: %q", text)
+	}
+	if got := lines(pagetest.World{Instances: pagetest.First().Instances}, page.PathOverview); slices.Contains(got, want[1]) {
+		t.Error("an instance is there, and the overview says how to make the first one")
+	}
+	for path, noun := range map[string]string{page.PathNodes: "node", page.PathInstances: "instance", page.PathOperations: "operation", page.PathVolumes: "volume", page.PathHistory: "event"} {
+		for query, says := range map[string]string{"": "No " + noun + " yet.", "?page=2": "No " + noun + " yet.", "?text=nothing-has-this": "No " + noun + " fits."} {
+			if text := textOf(t, written(t, empty, path+query, true)); !strings.Contains(text, says) || strings.Contains(text, "None") {
+				t.Errorf("%s says %q, expected %q", path+query, strings.TrimSpace(text), says)
+			}
+		}
+		if text := textOf(t, written(t, pagetest.First(), path+"?text=nothing-has-this", true)); !strings.Contains(text, "No "+noun+" fits.") {
+			t.Errorf("%s does not say that none fits: %q", path, text)
+		}
+	}
+}
+
 // What is decided by an operator is on the overview, with the line to decide it by.
 func TestTheOverviewHasWhatMustBeDecided(t *testing.T) {
 	w := pagetest.Broken()

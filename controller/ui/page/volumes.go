@@ -61,13 +61,13 @@ func (v Volumes) content(f Frame) content {
 			found = append(found, vol)
 		}
 	}
-	shown, pager := paged(f, found, len(v.Volumes))
+	form := newFilter(f, PathVolumes, textControl("id, resource, node, UUID"), choice("permit", "Permit", permitStates...),
+		control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+	shown, pager := paged(f, form, found, len(v.Volumes))
 	rows := make([]volumeRow, 0, len(shown))
 	for _, vol := range shown {
 		rows = append(rows, f.volumeRow(vol, names))
 	}
-	form := newFilter(f, PathVolumes, textControl("id, resource, node, UUID"), choice("permit", "Permit", permitStates...),
-		control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
 	return content{name: "volumes", title: "Volumes", lead: "Cinder volumes, and whether a node may format them. A disk with data on it is never formatted.", filter: &form,
 		changed: []string{ChangedVolumes}, data: volumesPage{Rows: rows, Pager: pager}}
 }
