@@ -52,6 +52,49 @@ func TestProgressThatIsNormalIsNoBadNews(t *testing.T) {
 	}
 }
 
+// Each operation has a title and a state in plain words, whatever its type, phase and state.
+func TestOperationsAreSaidInPlainWords(t *testing.T) {
+	titles := map[string][2]string{
+		"INSTANTIATE": {"Instantiate", "Prepare to instantiate"}, "SCALE": {"Scale", "Prepare to scale"}, "SCALE_OUT": {"Scale out", "Prepare to scale out"},
+		"SCALE_IN": {"Scale in", "Prepare to scale in"}, "HEAL": {"Heal", "Prepare to heal"}, "TERMINATE": {"Terminate", "Prepare to terminate"},
+		"CHANGE_EXT_CONN": {"Change external connectivity", "Prepare to change external connectivity"}, "MODIFY_INFO": {"Modify information", "Prepare to modify information"},
+		"CHANGE_VNFPKG": {"Change the VNF package", "Prepare to change the VNF package"},
+	}
+	for _, kind := range []api.OperationType{api.Instantiate, api.Scale, api.Heal, api.Terminate, api.ChangeExtConn, api.ModifyInfo, api.ChangeVnfPkg} {
+		for _, direction := range []api.ScaleType{"", api.ScaleOut, api.ScaleIn} {
+			name := kind.Kind(direction)
+			for i, phase := range []api.OperationPhase{api.PhaseEnd, api.PhaseStart} {
+				if got := describe.OperationTitle(name, phase); got != titles[name][i] {
+					t.Errorf("%s %s is called %q, want %q", name, phase, got, titles[name][i])
+				}
+			}
+		}
+	}
+	waits := []api.OperationTarget{{Ready: true}, {}}
+	failed := func(problem string) api.Operation {
+		return api.Operation{State: api.Failed, Error: &api.Problem{Type: problem}}
+	}
+	later := api.Operation{VnfInstanceID: "i", Sequence: 4, Phase: api.PhaseEnd, State: api.Processing}
+	for want, o := range map[string]api.Operation{
+		"Waiting for nodes":              {State: api.Processing, Targets: waits, Phase: api.PhaseEnd},
+		"Waiting for nodes to leave":     {State: api.Processing, Targets: waits, Phase: api.PhaseStart, Leaving: []api.LeavingMember{{}}},
+		"In progress":                    {State: api.Processing, Targets: waits[:1], Phase: api.PhaseEnd},
+		"Completed, waiting for its END": {State: api.Completed, Phase: api.PhaseStart, Operation: api.Heal, VnfInstanceID: "i", Sequence: 5},
+		"Completed":                      {State: api.Completed, Phase: api.PhaseStart, Operation: api.Heal, VnfInstanceID: "i", Sequence: 3},
+		"Failed":                         failed(api.ProblemTargetsFailed), "Failed at its deadline": failed(api.ProblemDeadline), "Cancelled": failed(api.ProblemCancelled),
+		"Superseded": failed(api.ProblemSuperseded), "Interrupted": failed(api.ProblemInterrupted),
+	} {
+		if got := describe.OperationProgress(o, []api.Operation{o, later}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	for name, o := range map[string]api.Operation{"an END": {State: api.Completed, Phase: api.PhaseEnd}, "a START of a scale-in": {State: api.Completed, Phase: api.PhaseStart, Operation: api.Scale, Type: api.ScaleIn}} {
+		if got := describe.OperationProgress(o, []api.Operation{o}); got != "Completed" {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}
+
 // A heal, a scale-in and a TERMINATE revoke identities.
 func TestARevokedNodeIsNoBadNews(t *testing.T) {
 	n := api.Node{State: api.NodeRevoked}

@@ -2,6 +2,8 @@ package describe
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -18,6 +20,58 @@ func OperationName(o api.Operation) string {
 		name = string(o.Type)
 	}
 	return name + " " + string(o.Phase)
+}
+
+// operationVerbs are the kinds of operations (api.OperationType.Kind) in plain words.
+var operationVerbs = map[string]string{
+	string(api.Instantiate): "instantiate", string(api.Scale): "scale", string(api.ScaleOut): "scale out", string(api.ScaleIn): "scale in", string(api.Heal): "heal",
+	string(api.Terminate): "terminate", string(api.ChangeExtConn): "change external connectivity", string(api.ModifyInfo): "modify information",
+	string(api.ChangeVnfPkg): "change the VNF package",
+}
+
+// OperationTitle is what a person calls an operation of a kind: "Instantiate", its START "Prepare to
+// instantiate".
+func OperationTitle(kind string, phase api.OperationPhase) string {
+	verb, known := operationVerbs[kind]
+	switch {
+	case !known:
+		return kind + " " + string(phase)
+	case phase == api.PhaseStart:
+		return "Prepare to " + verb
+	}
+	return strings.ToUpper(verb[:1]) + verb[1:]
+}
+
+// OperationState is a state of an operation as a person would say it; problem is the type of its
+// error, "" for none.
+func OperationState(s api.OperationState, problem string) string {
+	switch s {
+	case api.Processing:
+		return "In progress"
+	case api.Completed:
+		return "Completed"
+	case api.Failed:
+		return cmp.Or(map[string]string{api.ProblemCancelled: "Cancelled", api.ProblemSuperseded: "Superseded", api.ProblemInterrupted: "Interrupted",
+			api.ProblemDeadline: "Failed at its deadline"}[problem], "Failed")
+	}
+	return string(s)
+}
+
+// OperationProgress is how far an operation is; of are the operations of its instance, or more.
+func OperationProgress(o api.Operation, of []api.Operation) string {
+	switch {
+	case o.State == api.Processing && o.Phase == api.PhaseStart && len(o.Leaving) > 0:
+		return "Waiting for nodes to leave"
+	case o.State == api.Processing && slices.ContainsFunc(o.Targets, func(t api.OperationTarget) bool { return !t.Ready }):
+		return "Waiting for nodes"
+	case o.State == api.Completed && o.Phase == api.PhaseStart && o.Type != api.ScaleIn && !slices.ContainsFunc(of, func(later api.Operation) bool {
+		return later.VnfInstanceID == o.VnfInstanceID && later.Sequence > o.Sequence
+	}): // a scale-in waits for no END
+		return "Completed, waiting for its END"
+	case o.Error != nil:
+		return OperationState(o.State, o.Error.Type)
+	}
+	return OperationState(o.State, "")
 }
 
 // OfOperation is the tone of an operation's state.

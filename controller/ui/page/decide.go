@@ -225,7 +225,7 @@ func failed(operations []api.Operation) (list []decision) {
 	}
 	for _, o := range operations {
 		if o.State == api.Failed && latest[o.VnfInstanceID].Sequence == o.Sequence {
-			list = append(list, decision{Badge: badge{"bad", "Failed"}, Title: describe.OperationName(o), Objects: []name{operationName(o)},
+			list = append(list, decision{Badge: progress(o, operations), Title: operationTitle(o), Objects: []name{operationName(o)},
 				Meaning: describe.Operation(o), Action: "remove the cause, then repeat the operation"})
 		}
 	}

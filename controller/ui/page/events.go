@@ -26,7 +26,23 @@ func (f Frame) newest(events []api.Event, most int) (list []eventRow) {
 }
 
 func (f Frame) eventRow(e api.Event) eventRow {
-	return eventRow{At: f.age(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: describe.Event(e)}
+	return eventRow{At: f.age(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: eventText(e)}
+}
+
+// eventText is what has happened; operations are called as on their own pages.
+func eventText(e api.Event) string {
+	switch e.Type {
+	case api.HappenedOperationStarted:
+		kind, phase, _ := strings.Cut(e.Message, " ") // as api.OperationRequest.Describe has it
+		e.Message = describe.OperationTitle(kind, api.OperationPhase(phase))
+	case api.HappenedOperationEnded, api.HappenedOperationCancelled:
+		state := describe.OperationState(api.OperationState(e.To), api.ProblemPrefix+e.Reason)
+		e.From, e.To = "", state
+		if e.Reason != "" {
+			e.To, e.Reason = "", state
+		}
+	}
+	return describe.Event(e)
 }
 
 // eventObject is what the event is about.
@@ -59,7 +75,7 @@ func (h History) content(f Frame) content {
 	query := f.query()
 	var found []api.Event
 	for _, e := range slices.Backward(h.Events) {
-		if fits(query, "type", e.Type) && contains(query, string(e.Type), describe.EventObject(e), describe.Event(e), e.NodeName, e.By) {
+		if fits(query, "type", e.Type) && contains(query, string(e.Type), describe.EventObject(e), eventText(e), describe.Event(e), e.NodeName, e.By) {
 			found = append(found, e)
 		}
 	}

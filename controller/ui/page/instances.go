@@ -173,7 +173,7 @@ func (v Instance) content(f Frame) content {
 	}
 	operations, _ := few(v.Operations, 10)
 	for _, o := range operations {
-		p.Operations = append(p.Operations, f.operationRow(o))
+		p.Operations = append(p.Operations, f.operationRow(o, v.Operations))
 	}
 	return content{name: "instance", title: "Instance " + describe.Short(i.ID), section: PathInstances,
 		changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents}, data: p}

@@ -143,6 +143,16 @@ func choice[T ~string](name, label string, values ...T) control {
 	return c
 }
 
+// said has its values in other words.
+func (c control) said(words func(value string) string) control {
+	for i, o := range c.Options {
+		if o.Value != "" {
+			c.Options[i].Text = words(o.Value)
+		}
+	}
+	return c
+}
+
 // textControl finds a text in the rows.
 func textControl(hint string) control { return control{Name: "text", Label: "Text", Hint: hint} }
 

@@ -220,7 +220,7 @@ func (v Node) content(f Frame) content {
 	for _, o := range v.Operations {
 		for _, t := range o.Targets {
 			if t.NodeID == n.ID {
-				p.Operations = append(p.Operations, f.operationRow(o))
+				p.Operations = append(p.Operations, f.operationRow(o, v.Operations))
 				break
 			}
 		}

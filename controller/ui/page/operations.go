@@ -21,9 +21,19 @@ type operationRow struct {
 	Text                string
 }
 
-func (f Frame) operationRow(o api.Operation) operationRow {
-	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceID), Name: describe.OperationName(o),
-		State: toned(describe.OfOperation(o.State), string(o.State)), Started: f.age(&o.StartedAt), Took: describe.Took(o),
+// operationTitle is what a person calls the operation.
+func operationTitle(o api.Operation) string {
+	return describe.OperationTitle(o.Operation.Kind(o.Type), o.Phase)
+}
+
+// progress is how far it is; of are the operations of its instance, or more.
+func progress(o api.Operation, of []api.Operation) badge {
+	return toned(describe.OfOperation(o.State), describe.OperationProgress(o, of))
+}
+
+func (f Frame) operationRow(o api.Operation, of []api.Operation) operationRow {
+	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceID), Name: operationTitle(o),
+		State: progress(o, of), Started: f.age(&o.StartedAt), Took: describe.Took(o),
 		Targets: len(o.Targets), Text: describe.Operation(o)}
 	if o.FinishedAt == nil {
 		row.Deadline = f.age(&o.Deadline)
@@ -46,16 +56,17 @@ func (v Operations) content(f Frame) content {
 	var found []api.Operation
 	for _, o := range v.Operations {
 		if fits(query, "state", o.State) && fits(query, "operation", o.Operation) && begins(query, "instance", o.VnfInstanceID) &&
-			contains(query, o.ID, describe.OperationName(o), describe.Operation(o), o.StackID, o.IdempotencyKey) {
+			contains(query, o.ID, operationTitle(o), describe.OperationName(o), describe.Operation(o), o.StackID, o.IdempotencyKey) {
 			found = append(found, o)
 		}
 	}
-	form := newFilter(f, PathOperations, textControl("id, stack, reason"), choice("state", "State", api.Processing, api.Completed, api.Failed),
-		choice("operation", "Operation", operationTypes...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+	form := newFilter(f, PathOperations, textControl("id, stack, reason"),
+		choice("state", "State", api.Processing, api.Completed, api.Failed).said(func(v string) string { return describe.OperationState(api.OperationState(v), "") }),
+		choice("operation", "Operation", operationTypes...).said(func(v string) string { return describe.OperationTitle(v, api.PhaseEnd) }), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
 	shown, pager := paged(f, form, found, len(v.Operations))
 	rows := make([]operationRow, 0, len(shown))
 	for _, o := range shown {
-		rows = append(rows, f.operationRow(o))
+		rows = append(rows, f.operationRow(o, v.Operations))
 	}
 	return content{name: "operations", title: "Operations", lead: "Each phase of each life-cycle operation, the newest first.", filter: &form,
 		changed: []string{ChangedOperations, ChangedNodes}, data: operationsPage{Rows: rows, Pager: pager}}
@@ -129,7 +140,7 @@ const mostTargets = 100
 
 func (v Operation) content(f Frame) content {
 	o := v.Operation
-	p := operationPage{Name: describe.OperationName(o), ID: o.ID, State: toned(describe.OfOperation(o.State), string(o.State)), Facts: f.operationFacts(o),
+	p := operationPage{Name: operationTitle(o), ID: o.ID, State: progress(o, v.Operations), Facts: f.operationFacts(o),
 		Total: len(o.Targets), Warnings: faults(o.Warnings), Timeline: f.timeline(o, v.Events),
 		History: withQuery(PathHistory, map[string][]string{"instance": {o.VnfInstanceID}}), Commands: operationCommands(o)}
 	p.Started = f.age(&o.StartedAt)
@@ -169,7 +180,8 @@ func (v Operation) content(f Frame) content {
 
 func (f Frame) operationFacts(o api.Operation) []field {
 	instance := instanceName(o.VnfInstanceID)
-	list := []field{{Label: "Id", Text: o.ID}, {Label: "Instance", Link: &instance}, {Label: "Started", Time: f.both(&o.StartedAt)}}
+	list := []field{{Label: "Id", Text: o.ID}, {Label: "In the API", Text: describe.OperationName(o) + " " + string(o.State)},
+		{Label: "Instance", Link: &instance}, {Label: "Started", Time: f.both(&o.StartedAt)}}
 	if o.FinishedAt == nil {
 		list = append(list, field{Label: "Deadline", Time: f.both(&o.Deadline)})
 	} else {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -180,7 +181,8 @@ func atWork(f Frame, operations []api.Operation, names map[string]string) (list 
 		if o.State != api.Processing {
 			continue
 		}
-		w := operationInProgress{Name: describe.OperationName(o), Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
+		state := describe.OperationProgress(o, operations)
+		w := operationInProgress{Name: operationTitle(o) + ", " + strings.ToLower(state[:1]) + state[1:], Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
 			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
 			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
 		var waiting []targetShown

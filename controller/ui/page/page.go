@@ -84,10 +84,12 @@ type Operations struct {
 	Operations []api.Operation
 }
 
-// Operation is one operation. Events are those of its instance since it began, in their order.
+// Operation is one operation. Operations are those of its instance, Events those since it began, in
+// their order.
 type Operation struct {
-	Operation api.Operation
-	Events    []api.Event
+	Operation  api.Operation
+	Operations []api.Operation
+	Events     []api.Event
 }
 
 // Volumes is the list of all volumes.

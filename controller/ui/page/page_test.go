@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/ui/page"
 	"github.com/nodehitch/nodehitch/controller/ui/page/pagetest"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -260,6 +261,12 @@ func textOf(t testing.TB, text string) string {
 	return b.String()
 }
 
+// spacedTextOf is what a page says, with spaces between its elements.
+func spacedTextOf(t testing.TB, text string) string {
+	t.Helper()
+	return textOf(t, strings.ReplaceAll(text, "<", " <"))
+}
+
 // Each reason is shown with what it means and what to do.
 func TestEveryReasonIsExplained(t *testing.T) {
 	for reason, doc := range api.Reasons {
@@ -317,7 +324,9 @@ func TestEveryStateIsShown(t *testing.T) {
 	for state := range values[api.OperationState](t, "OperationState") {
 		o := w.Operations[0]
 		o.State = state
-		shows("operation", pagetest.World{Operations: []api.Operation{o}}, page.PathOperations, string(state))
+		world, said := pagetest.World{Operations: []api.Operation{o}}, describe.OperationProgress(o, nil)
+		shows("operation", world, page.PathOperations, said)
+		shows("operation", world, page.PathOperations+"/"+o.ID, said)
 		offers(t, w, page.PathOperations, "state", string(state))
 	}
 	for kind := range values[api.OperationType](t, "OperationType") {
@@ -356,6 +365,36 @@ func TestEveryStateIsShown(t *testing.T) {
 		n.Status.Conditions = []api.Condition{{Type: kind, Status: api.ConditionTrue}}
 		if text := textOf(t, written(t, pagetest.World{Nodes: []api.Node{n}}, page.PathNodes+"/"+n.ID, true)); !strings.Contains(text, kind) {
 			t.Errorf("condition %s is not shown", kind)
+		}
+	}
+}
+
+// An operation is called the same in lists, in events and on its own page, which alone has the words of
+// the API, once.
+func TestAnOperationIsCalledTheSameEverywhere(t *testing.T) {
+	w := pagetest.Broken()
+	leaving, failed := w.Operations[0], w.Operations[1]
+	for path, says := range map[string][]string{
+		page.PathOverview:   {"Prepare to scale in, waiting for nodes to leave", "Failed Heal"},
+		page.PathOperations: {"Prepare to scale in Waiting for nodes to leave", "Heal Failed", "Instantiate Completed", "Prepare to instantiate Completed"},
+		page.PathInstances + "/" + leaving.VnfInstanceID: {"Prepare to scale in Waiting for nodes to leave"},
+		page.PathOperations + "/" + failed.ID:            {"Heal Failed", "HEAL END FAILED", "Heal (token tacker)", "Failed: " + failed.Error.Detail[:20]},
+		page.PathHistory:                                 {"Instantiate (token tacker)", "Heal (token tacker)"},
+	} {
+		text := strings.Join(strings.Fields(spacedTextOf(t, written(t, w, path, true))), " ")
+		for _, want := range says {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q", path, want)
+			}
+		}
+		api := 0
+		if path == page.PathOperations+"/"+failed.ID {
+			api = 1
+		}
+		for _, word := range []string{"PROCESSING", "COMPLETED", "FAILED", "HEAL END", "SCALE_IN START", "INSTANTIATE START"} {
+			if n := strings.Count(text, word); n > api {
+				t.Errorf("%s says %s %d times", path, word, n)
+			}
 		}
 	}
 }
@@ -491,7 +530,7 @@ func TestTheOverviewHasWhatMustBeDecided(t *testing.T) {
 			t.Errorf("volume %s was decided about already", v.ID)
 		}
 	}
-	said := textOf(t, text)
+	said := strings.Join(strings.Fields(spacedTextOf(t, text)), " ")
 	for reason, doc := range api.Reasons {
 		if doc.Final && reason != api.ReasonFormatInterrupted && !strings.Contains(said, reason) && slices.ContainsFunc(w.Nodes, func(n api.Node) bool {
 			c := n.Status.Condition(api.ConditionReady)
@@ -500,7 +539,7 @@ func TestTheOverviewHasWhatMustBeDecided(t *testing.T) {
 			t.Errorf("the overview does not say %s", reason)
 		}
 	}
-	for _, want := range []string{"Lost", "HEAL END", api.ReasonInUse} {
+	for _, want := range []string{"Lost", "Failed Heal", api.ReasonInUse} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the overview does not say %s", want)
 		}

@@ -70,7 +70,7 @@ func (w World) object(section string, of []string) page.View {
 	case "operations":
 		for _, o := range w.Operations {
 			if len(of) == 2 && o.VnfInstanceID == of[0] && strconv.FormatInt(o.Sequence, 10) == of[1] {
-				return page.Operation{Operation: o, Events: w.latest(func(e api.Event) bool { return e.VnfInstanceID == o.VnfInstanceID })}
+				return page.Operation{Operation: o, Operations: instance(o.VnfInstanceID), Events: w.latest(func(e api.Event) bool { return e.VnfInstanceID == o.VnfInstanceID })}
 			}
 		}
 	case "volumes":

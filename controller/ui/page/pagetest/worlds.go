@@ -237,6 +237,7 @@ func Broken() World {
 	w.Operations[0].State, w.Operations[0].FinishedAt = api.Completed, at(10*time.Second)
 	w.Operations = append([]api.Operation{failed}, w.Operations...)
 	leaving := api.Operation{ID: restored.ID + "/4", Sequence: 4, VnfInstanceID: restored.ID, Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: ago(28 * time.Minute), Deadline: ago(-2 * time.Minute),
+		Leaving: []api.LeavingMember{{Name: "worker7", NodeID: id(9, 7)}},
 		Targets: []api.OperationTarget{{NodeID: w.Nodes[1].ID, Name: w.Nodes[1].Name, Reason: api.ReasonEvictionBlocked, Message: "default/db-0: the PodDisruptionBudget db allows no disruption"}}}
 	w.Operations = append([]api.Operation{leaving}, w.Operations...)
 	w.Rollout = api.AgentRollout{State: api.RolloutStopped, Mode: api.UpgradeManually, Version: "v1.1.0", StartedAt: at(time.Hour), StartedBy: "token alice", Wave: 2, MaxUnavailable: 2, Carried: carried(),
