@@ -63,7 +63,7 @@ func (p Params) check() (agentConfig, error) {
 	c, faults := p.checkTrust()
 	c.JoinToken = p.JoinToken
 	if !joinTokenGrammar.MatchString(p.JoinToken) {
-		faults = append(faults, errors.New("join token: expected id.secret of letters, digits, - and _ (`hitchctl join-token show` prints it)"))
+		faults = append(faults, errors.New("join token: expected id.secret of letters, digits, - and _ (`hitchctl get join-token` prints it)"))
 	}
 	return c, errors.Join(faults...)
 }

@@ -219,7 +219,7 @@ func TestAControllerServesFromItsFirstStartToItsEndAndAgain(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 	p.says("pin=sha256:.* epoch=")
-	p.says("hitchctl --server unix://" + regexp.QuoteMeta(p.socket) + " token create")
+	p.says("hitchctl --server unix://" + regexp.QuoteMeta(p.socket) + " create token")
 	metrics := p.says(`metrics=(\S+)`)
 	text := scrape(t, metrics[1])
 	for _, want := range []string{`nodehitch_instances{state="NOT_INSTANTIATED"} 1`, `operation="putInstance"} 1`, `nodehitch_store_transaction_duration_seconds_count{type="write"}`} {

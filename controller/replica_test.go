@@ -129,7 +129,7 @@ func TestHitchctlWaitsForATakeover(t *testing.T) {
 	if err := errors.Join(os.WriteFile(request, text, 0o600), os.WriteFile(config, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	hitchctl("--server", "unix://"+first.socket, "token", "create", "alice", "--write-context", config, "--force", "--context-server", "https://"+address+",https://"+addressOfFollower)
+	hitchctl("--server", "unix://"+first.socket, "create", "token", "alice", "--write-context", config, "--force", "--context-server", "https://"+address+",https://"+addressOfFollower)
 
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

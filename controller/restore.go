@@ -122,9 +122,9 @@ func tell(out io.Writer, done backup.Restored) error {
 func next(done backup.Restored) string {
 	return fmt.Sprintf(`Waiting for you: instances %d, API tokens %d. Agents keep what they have and ask again.
 Start the controller; then, as root on this machine:
-  hitchctl apply INSTANCE …     brings each instance up to date with its present topology
-  hitchctl node revoke NODE     each node that was revoked after the backup
-  hitchctl confirm --all        lets the nodes in again; shows them first
-  hitchctl token confirm ID     or make new tokens
+  hitchctl apply INSTANCE …         brings each instance up to date with its present topology
+  hitchctl node revoke NODE         each node that was revoked after the backup
+  hitchctl confirm instance --all   lets the nodes in again; shows them first
+  hitchctl confirm token ID         or make new tokens
 `, done.Instances, done.Tokens)
 }

@@ -131,7 +131,7 @@ func (c *Config) check() fault.List {
 	}
 	faults = append(faults, c.checkTrust()...)
 	if c.JoinToken != "" && !joinTokenGrammar.MatchString(c.JoinToken) {
-		faults = append(faults, fault.Root.Key("joinToken").Fault("expected id.secret, as `hitchctl join-token show` prints it"))
+		faults = append(faults, fault.Root.Key("joinToken").Fault("expected id.secret, as `hitchctl get join-token` prints it"))
 	}
 	if !filepath.IsAbs(c.StateDirectory) {
 		faults = append(faults, fault.Root.Key("stateDirectory").Fault(fmt.Sprintf("is %q; expected an absolute path", c.StateDirectory)))

@@ -315,7 +315,7 @@ func TestNoTokenAndNoCertificate(t *testing.T) {
 	n := newNode(t, c)
 	n.cfg.JoinToken = ""
 	n.start()
-	until(t, "it says what to do", func() bool { return strings.Contains(n.status().Summary(), "hitchctl join-token show") })
+	until(t, "it says what to do", func() bool { return strings.Contains(n.status().Summary(), "hitchctl get join-token") })
 	if c.count("") != 0 {
 		t.Error("asked the controller without a token")
 	}

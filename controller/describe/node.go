@@ -39,12 +39,12 @@ const Unconfirmed = "unconfirmed"
 
 // UnconfirmedNode says what that means of a node.
 func UnconfirmedNode(n api.Node) string {
-	return "restored from a backup; its calls are refused until `hitchctl confirm " + Short(n.VnfInstanceID) + "`"
+	return "restored from a backup; its calls are refused until `hitchctl confirm instance " + Short(n.VnfInstanceID) + "`"
 }
 
 // UnconfirmedInstance says what that means of an instance.
 func UnconfirmedInstance(i api.Instance) string {
-	return "its nodes are refused until `hitchctl confirm " + Short(i.ID) + "`"
+	return "its nodes are refused until `hitchctl confirm instance " + Short(i.ID) + "`"
 }
 
 // Attestation says what a node's attestation means, "" for none.

@@ -194,7 +194,7 @@ func (s *services) logStart(c config.Config, l listeners, log *slog.Logger) {
 	sayAttestation(c, log)
 	sayAgents(c.AgentDirectory, log)
 	if tokens, err := s.Tokens.List(context.Background()); err == nil && len(tokens) == 0 && l.API != nil {
-		log.Info("there is no API token yet; as root on this machine: hitchctl --server unix://" + addressOf(l.API) + " token create admin")
+		log.Info("there is no API token yet; as root on this machine: hitchctl --server unix://" + addressOf(l.API) + " create token admin")
 	}
 }
 
@@ -208,7 +208,7 @@ func (s *services) warnOfRestore(log *slog.Logger) {
 		}
 	}
 	if err == nil && waiting > 0 {
-		log.Warn("the state was "+s.Store.Origin().String()+"; nodes of these instances are refused until `hitchctl confirm`", "instances", waiting)
+		log.Warn("the state was "+s.Store.Origin().String()+"; nodes of these instances are refused until `hitchctl confirm instance`", "instances", waiting)
 	}
 }
 

@@ -81,6 +81,6 @@ func forget(w http.ResponseWriter) { http.SetCookie(w, newCookie("", -1)) }
 
 // tackerRefused is why a token of that scope does not sign in.
 func tackerRefused(t api.Token) error {
-	return api.NewProblem(api.ProblemForbidden, fmt.Sprintf("the token %s has the scope %s; the status page needs %s or %s: `hitchctl token create NAME --scope viewer` makes one",
+	return api.NewProblem(api.ProblemForbidden, fmt.Sprintf("the token %s has the scope %s; the status page needs %s or %s: `hitchctl create token NAME --scope viewer` makes one",
 		t.Name, t.Scope, api.ScopeViewer, api.ScopeOperator))
 }

@@ -230,7 +230,7 @@ func (w *workerVNF) restoredCopy() *loopback.Controller {
 		}
 	}
 	c.Start()
-	_, err = c.Hitchctl("confirm", "--all", "--yes")
+	_, err = c.Hitchctl("confirm", "instance", "--all", "--yes")
 	must(errors.Join(err, client.Done(c.API.GetReadyz(w.t.Context()))))
 	return c
 }

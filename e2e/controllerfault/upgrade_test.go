@@ -219,7 +219,7 @@ func TestUpgradeAndBack(t *testing.T) {
 	if err != nil || !i.Unconfirmed {
 		t.Errorf("the instance is %+v, %v; want it to wait for its confirmation", i, err)
 	}
-	if _, err := u.c.Hitchctl("confirm", "--all", "--yes"); err != nil {
+	if _, err := u.c.Hitchctl("confirm", "instance", "--all", "--yes"); err != nil {
 		t.Error(err)
 	}
 	if err := c.check(u.ledger["the new file is there"]); err != nil {

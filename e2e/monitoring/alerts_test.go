@@ -184,7 +184,7 @@ func restore(t *testing.T, p *prometheus, m *made) {
 	s.Start()
 	s.fired("NodehitchRestoreUnconfirmed", "")
 	s.fired("NodehitchRequestsUnavailable", "") // the machines poll
-	s.Must("confirm", s.instance, "--yes")
+	s.Must("confirm", "instance", s.instance, "--yes")
 	s.over(m, "NodehitchRestoreUnconfirmed")
 	s.over(m, "NodehitchRequestsUnavailable")
 }

@@ -83,7 +83,7 @@ func (c *controller) started(t *testing.T) changes {
 		if mode := c.run(t, "stat", "--format=%a %U:%G", "/run/nodehitch/controller.sock"); mode != "600 root:root" {
 			t.Errorf("the socket is %s", mode)
 		}
-		c.run(t, "hitchctl", "token", "create", "operator", "--write-context", "/root/.config/nodehitch/hitchctl.yaml")
+		c.run(t, "hitchctl", "create", "token", "operator", "--write-context", "/root/.config/nodehitch/hitchctl.yaml")
 		c.hitchctl(t, "get", "instances")
 	})
 }

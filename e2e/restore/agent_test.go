@@ -25,7 +25,7 @@ func TestTheAgentKeepsItsFilesUntilConfirmation(t *testing.T) {
 		before, state := agent.Status(), w.state(agent)
 		w.restored(file, lost)
 		loopback.Until(w.t, "the agent is told to wait", func() bool {
-			return strings.Contains(agent.Status().Controller.LastError, "hitchctl confirm "+instance)
+			return strings.Contains(agent.Status().Controller.LastError, "hitchctl confirm instance "+instance)
 		})
 		loopback.Until(w.t, "the operator sees that it has called", func() bool { return w.Node(worker).LastSeenAt != nil })
 		n := w.Node(worker)

@@ -31,7 +31,7 @@ func TestBadBackupsChangeNothing(t *testing.T) {
 	w := begin(t, "bad backups", "a backup that is cut off, damaged, changed, or of another controller is refused with a reason, and nothing is changed")
 	content, err := os.ReadFile(w.backup())
 	w.must(err)
-	w.Must("token", "create", "after-the-backup")
+	w.Must("create", "token", "after-the-backup")
 	w.End(syscall.SIGTERM)
 	before := w.dataDirectory()
 	for _, c := range append(cutsAndFlips(content),

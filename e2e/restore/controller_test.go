@@ -106,7 +106,7 @@ func (w *controller) restore(args ...string) (out string, err error) {
 
 func (w *controller) confirm() {
 	w.t.Helper()
-	w.Must("confirm", instance, "--yes")
+	w.Must("confirm", "instance", instance, "--yes")
 }
 
 // refused counts a request that must be refused; the problem is one of these.

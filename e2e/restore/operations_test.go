@@ -119,15 +119,15 @@ func TestTokensWaitForConfirmation(t *testing.T) {
 			return err
 		}
 		file := w.backup()
-		w.Must("token", "revoke", "mallory")
+		w.Must("delete", "token", "mallory")
 		w.restored(file, lost)
 		for name := range secrets {
 			w.refused("the token of "+name, as(name), api.ProblemUnauthorized)
 		}
-		w.Must("token", "confirm", "alice")
+		w.Must("confirm", "token", "alice")
 		w.allowed("the token that was confirmed", as("alice"))
 		if !lost {
-			w.Must("token", "confirm", "--all")
+			w.Must("confirm", "token", "--all")
 		}
 		w.refused("the token that was revoked since", as("mallory"), api.ProblemUnauthorized)
 	})

@@ -42,7 +42,7 @@ func (w *world) newTacker() *tacker {
 	w.T.Helper()
 	m := &tacker{world: w, dir: w.T.TempDir()}
 	var created api.NewToken
-	err := w.JSON(w.T.Context(), &created, "token", "create", "tacker", "--scope", "tacker")
+	err := w.JSON(w.T.Context(), &created, "create", "token", "tacker", "--scope", "tacker")
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func openTackerMachine(t *testing.T, settings map[string]string) *tackerMachine 
 	all := map[string]string{"openstack": fmt.Sprintf("{cloudsFile: %s, cloud: fake, timeoutSeconds: 5}", w.cloud.CloudsFile(t))}
 	maps.Copy(all, settings)
 	w.Controller = loopback.Open(t, loopback.Options{Settings: all})
-	token, err := w.Hitchctl("token", "create", "tacker", "--scope", "tacker", "-o", "json")
+	token, err := w.Hitchctl("create", "token", "tacker", "--scope", "tacker", "-o", "json")
 	var created api.NewToken
 	if err == nil {
 		err = json.Unmarshal(token, &created)

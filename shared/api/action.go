@@ -17,11 +17,11 @@ func (a Action) Command() string {
 	case CallCancelOperation:
 		return "hitchctl cancel operation " + or("OPERATION")
 	case CallConfirmInstance:
-		return "hitchctl confirm " + or("INSTANCE")
+		return "hitchctl confirm instance " + or("INSTANCE")
 	case CallConfirmToken:
-		return "hitchctl token confirm " + or("TOKEN")
+		return "hitchctl confirm token " + or("TOKEN")
 	case CallCreateToken:
-		return "hitchctl token create NAME"
+		return "hitchctl create token NAME"
 	case CallGetOperation:
 		return "hitchctl wait operation " + or("OPERATION")
 	case CallListNodes:

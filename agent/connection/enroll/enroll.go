@@ -17,11 +17,11 @@ import (
 
 // ErrNoToken says that the machine has neither a certificate nor a join token.
 var ErrNoToken = errors.New("this machine has no certificate, and its configuration has no joinToken to get one; " +
-	"put the instance's (`hitchctl join-token show`) into /etc/nodehitch/agent.yaml and restart nodehitch-agent")
+	"put the instance's (`hitchctl get join-token`) into /etc/nodehitch/agent.yaml and restart nodehitch-agent")
 
 // ErrTokenRefused says that the controller does not know the machine's join token.
 var ErrTokenRefused = errors.New("the controller does not know the join token of this machine: its VNF instance was deleted, or the token is of another instance or controller; " +
-	"put the instance's (`hitchctl join-token show`) into /etc/nodehitch/agent.yaml and restart nodehitch-agent")
+	"put the instance's (`hitchctl get join-token`) into /etc/nodehitch/agent.yaml and restart nodehitch-agent")
 
 // Claim is what an agent claims when it enrolls.
 type Claim struct {

@@ -131,7 +131,7 @@ func TestATokenThatIsNotAccepted(t *testing.T) {
 	if !errors.Is(err, enroll.ErrTokenRefused) || link.Classify(err) != link.Refused {
 		t.Fatalf("got %v", err)
 	}
-	for _, word := range []string{"(401)", "join token", "hitchctl join-token show", "/etc/nodehitch/agent.yaml"} {
+	for _, word := range []string{"(401)", "join token", "hitchctl get join-token", "/etc/nodehitch/agent.yaml"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q is not in %v", word, err)
 		}

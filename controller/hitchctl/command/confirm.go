@@ -14,16 +14,23 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// confirmation is what the user of confirm has given.
+func (a *app) confirm() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "confirm", Short: "After a restore, trust the nodes of an instance or an API token again",
+		Example: "  hitchctl confirm instance 0b1a5c2e\n  hitchctl confirm token alice",
+	}, a.confirmInstance(), a.confirmToken())
+}
+
+// confirmation is what the user of `confirm instance` has given.
 type confirmation struct {
 	all, yes bool
 	output   output
 }
 
-func (a *app) confirmInstances() *cobra.Command {
+func (a *app) confirmInstance() *cobra.Command {
 	var f confirmation
 	cmd := &cobra.Command{
-		Use: "confirm INSTANCE | confirm --all", Short: "After a restore, let the nodes of an instance in again",
+		Use: "instance INSTANCE | --all", Aliases: instanceKind.aliases("instance"), Short: "After a restore, let the nodes of an instance in again",
 		Long: `After a restore, let the nodes of an instance in again. The restored backup has
 forgotten what happened since: revoke again first what was revoked (hitchctl node
 revoke works before, also for servers that have not enrolled), and apply the present
@@ -35,7 +42,7 @@ one of those needs hitchctl node reenroll.
 
 Volumes are not confirmed with it. One that the backup knows as not formatted may
 have been since: it is formatted only after hitchctl volume reformat.`,
-		Example:           "  hitchctl confirm 0b1a5c2e\n  hitchctl confirm --all --yes",
+		Example:           "  hitchctl confirm instance 0b1a5c2e\n  hitchctl confirm instance --all --yes",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: instanceKind.complete(a, true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -149,13 +156,13 @@ func (a *app) agreed(ctx context.Context, question string, yes bool) error {
 	return nil
 }
 
-func (a *app) tokenConfirm() *cobra.Command {
+func (a *app) confirmToken() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
-		Use: "confirm TOKEN | confirm --all", Short: "After a restore, make an API token good again",
+		Use: "token TOKEN | --all", Aliases: tokenKind.aliases("token"), Short: "After a restore, make an API token good again",
 		Long: `After a restore, make an API token of the backup good again. A token that was revoked
-after the backup is in it: confirm those that you know, revoke the others.`,
-		Example:           "  hitchctl token confirm alice\n  hitchctl token confirm --all",
+after the backup is in it: confirm those that you know, delete the others.`,
+		Example:           "  hitchctl confirm token alice\n  hitchctl confirm token --all",
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: tokenKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {

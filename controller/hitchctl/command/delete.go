@@ -13,8 +13,8 @@ import (
 
 func (a *app) delete() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "delete", Short: "Forget an instance that has no live node",
-		Example: "  hitchctl delete instance 0b1a5c2e",
+		Use: "delete", Short: "Forget an instance that has no live node; revoke an API token",
+		Example: "  hitchctl delete instance 0b1a5c2e\n  hitchctl delete token alice",
 	}, &cobra.Command{
 		Use: "instance ID", Aliases: instanceKind.aliases("instance"),
 		Short: "Forget an instance that has no live node", Args: cobra.ExactArgs(1),
@@ -32,6 +32,21 @@ identity; TERMINATE comes first.`,
 				return deleteError(id, err)
 			}
 			return a.print("instance " + id + " deleted")
+		}),
+	}, &cobra.Command{
+		Use: "token TOKEN", Aliases: tokenKind.aliases("token"),
+		Short: "Revoke an API token at once", Args: cobra.ExactArgs(1),
+		Example:           "  hitchctl delete token alice",
+		ValidArgsFunction: tokenKind.complete(a, true),
+		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
+			token, err := tokenKind.find(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if err := client.Done(c.RevokeToken(ctx, token.ID)); err != nil {
+				return err
+			}
+			return a.print("token " + token.ID + " revoked")
 		}),
 	})
 }

@@ -64,7 +64,7 @@ func (a *app) hintFor(err error) string {
 	case client.Status(err) == http.StatusUnauthorized:
 		return a.tokenHint()
 	case errors.As(err, &unknown):
-		return origin("root certificate", a.found.CAFrom, a.found.CAInstead, "hitchctl token create NAME --write-context FILE")
+		return origin("root certificate", a.found.CAFrom, a.found.CAInstead, "hitchctl create token NAME --write-context FILE")
 	}
 	return ""
 }
@@ -79,7 +79,7 @@ func (a *app) tokenHint() string {
 	if a.found.TokenFrom == "" {
 		return "no token is set: give --token-file, NODEHITCH_TOKEN, or a context with one"
 	}
-	return origin("token", a.found.TokenFrom, a.found.TokenInstead, "hitchctl token create NAME")
+	return origin("token", a.found.TokenFrom, a.found.TokenInstead, "hitchctl create token NAME")
 }
 
 // origin says where what was refused is from, where another one is, if any, and the command

@@ -27,7 +27,7 @@ rows that have changed; with -o json one line of JSON for each change.`
 
 func (a *app) get() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "get", Short: "List instances, nodes, operations, volumes, tokens or replicas; show the access to a cluster", Long: getHelp,
+		Use: "get", Short: "List instances, nodes, operations, volumes, tokens or replicas; show a join token, or the access to a cluster", Long: getHelp,
 		Example: `  hitchctl get nodes --watch
   hitchctl get operations --instance 0b1a5c2e -o wide
   hitchctl get nodes -l role=worker,ready=False --sort-by lastSeenAt
@@ -39,6 +39,7 @@ func (a *app) get() *cobra.Command {
 		getCommand(a, volumeKind),
 		getCommand(a, tokenKind),
 		getCommand(a, replicaKind),
+		a.joinToken(),
 		a.clusterAccess(),
 	)
 }

@@ -30,24 +30,29 @@ func group(cmd *cobra.Command, below ...*cobra.Command) *cobra.Command {
 }
 
 func unknownCommand(cmd *cobra.Command, word string) error {
-	var names, aliases []string
+	var names, aliases, verbs []string
 	for _, c := range cmd.Commands() {
+		if slices.ContainsFunc(c.Commands(), func(below *cobra.Command) bool { return below.Name() == word || below.HasAlias(word) }) {
+			verbs = append(verbs, c.Name()+" "+word)
+		}
 		if c.IsAvailableCommand() {
 			names, aliases = append(names, c.Name()), append(aliases, c.Aliases...)
 		}
+	}
+	if len(verbs) > 0 {
+		return usagef("there is no command %q; a verb comes first: %s", word, strings.Join(verbs, ", "))
 	}
 	if nearest.Name(word, names) == "" && nearest.Name(word, aliases) != "" {
 		names = aliases
 	}
 	what := "command"
-	if slices.ContainsFunc(cmd.Commands(), isForKind) {
+	if cmd.HasParent() && slices.ContainsFunc(cmd.Commands(), isForKind) {
 		what = "kind"
 	}
 	return usageError{nearest.Unknown(what, word, names)}
 }
 
-// isForKind reports whether the command is for a kind of objects. Beside such a one are those
-// for instances or operations; "node" and "token" are commands as well.
+// isForKind reports whether a command behind a verb is for a kind of objects.
 func isForKind(cmd *cobra.Command) bool {
-	return slices.Contains(slices.Concat(instanceKind.aliases(""), operationKind.aliases("")), cmd.Name())
+	return slices.ContainsFunc(kindNames, func(k kindName) bool { return slices.Contains(k.aliases(""), cmd.Name()) })
 }

@@ -1,24 +1,17 @@
 package command
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-const rootHelp = `hitchctl talks to a nodehitch controller, which brings the virtual machines of a
-Tacker VNF to their role.
-
-Where the controller is and who you are comes from flags, from the environment
-(NODEHITCH_SERVER, NODEHITCH_CA: a file or the PEM itself, NODEHITCH_TOKEN), or from
-a context of ~/.config/nodehitch/hitchctl.yaml (NODEHITCH_CONFIG names another file).
---context names one of several; then the environment does not count. See "hitchctl
-token create --write-context" and "hitchctl config".
-If several controllers share an etcd, give all URLs, with commas or in the file as a list:
-the first that answers is used. A change is never sent twice: if a controller may have
-done it, hitchctl says so. While no controller is the leader, it waits for up to 30 s.
-Root on the controller's own machine needs none of it: hitchctl uses the controller's
-unix socket. Only the controller's root certificate is trusted.
+// rootHelp stands behind the list of the commands.
+const rootHelp = `A verb that several kinds of objects share comes first, then the kind: "get nodes",
+"describe volume", "create token", "delete instance", "confirm token", "wait node". A
+group that is named by a kind has what that kind alone has: "node revoke", "volume adopt".
 
 Name an object by an unambiguous beginning of its id; nodes, volumes and tokens also by
 name. Name an operation INSTANCE/NUMBER, or by its number alone if only one instance has
@@ -29,13 +22,24 @@ or vol; token or tokens.
 Exit codes: 0 done; 1 refused, failed, faults found, or timed out; 2 the
 command line makes no sense; 130 interrupted. With -o json, standard output holds
 the objects of the API as its OpenAPI document has them, and nothing else; validate
-and backup have objects of their own. Warnings and progress are on standard error.`
+and backup have objects of their own. Warnings and progress are on standard error.
+
+Where the controller is and who you are comes from flags, from the environment
+(NODEHITCH_SERVER, NODEHITCH_CA: a file or the PEM itself, NODEHITCH_TOKEN), or from
+a context of ~/.config/nodehitch/hitchctl.yaml (NODEHITCH_CONFIG names another file).
+--context names one of several; then the environment does not count. See
+"hitchctl create token --write-context" and "hitchctl config".
+If several controllers share an etcd, give all URLs, with commas or in the file as a list:
+the first that answers is used. A change is never sent twice: if a controller may have
+done it, hitchctl says so. While no controller is the leader, it waits for up to 30 s.
+Root on the controller's own machine needs none of it: hitchctl uses the controller's
+unix socket. Only the controller's root certificate is trusted.`
 
 // root is the command tree.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:               "hitchctl",
-		Short:             "Operate a nodehitch controller",
+		Short:             "Operate a nodehitch controller, which brings the virtual machines of a Tacker VNF to their role",
 		Long:              rootHelp,
 		Version:           version.Version,
 		SilenceErrors:     true,
@@ -51,6 +55,14 @@ func (a *app) root() *cobra.Command {
 	_ = root.RegisterFlagCompletionFunc("context", a.completeContext)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if cmd.HasParent() {
+			help(cmd, args)
+			return
+		}
+		fmt.Fprintf(a.out, "%s.\n\n%s\n%s\n", cmd.Short, cmd.UsageString(), cmd.Long)
+	})
 	root.SetFlagErrorFunc(a.flagError)
 	section := func(id, title string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: id, Title: title})
@@ -61,8 +73,8 @@ func (a *app) root() *cobra.Command {
 	}
 	section("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.vnfPackage(), a.operate(), a.wait(), a.cancel(), a.delete())
 	section("show", "Show:", a.get(), a.describe(), a.events())
-	section("decide", "Decide:", a.node(), a.agents(), a.volume(), a.token(), a.joinToken())
-	section("keep", "Keep and restore:", a.backup(), a.confirmInstances())
+	section("decide", "Give access and decide:", a.create(), a.node(), a.agents(), a.volume())
+	section("keep", "Keep and restore:", a.backup(), a.confirm())
 	group(root, a.config(), a.version())
 	nameArguments(root)
 	ask := root.RunE

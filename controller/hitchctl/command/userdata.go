@@ -16,11 +16,11 @@ import (
 
 func (a *app) joinToken() *cobra.Command {
 	var o output
-	show := &cobra.Command{
-		Use: "show INSTANCE_ID", Short: "Show an instance's join token",
+	cmd := &cobra.Command{
+		Use: "join-token INSTANCE_ID", Short: "Show an instance's join token",
 		Long: `Show the join token that user_data of every VM of the instance carries. It is good
 only for servers that the topology expects and that have no live identity.`,
-		Example: "  hitchctl join-token show 0b1a5c2e", Args: cobra.ExactArgs(1),
+		Example: "  hitchctl get join-token 0b1a5c2e", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: instanceKind.complete(a, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
 			id, err := instanceKind.resolve(ctx, c, args[0])
@@ -37,10 +37,8 @@ only for servers that the topology expects and that have no live identity.`,
 			return a.print(token.Token)
 		}),
 	}
-	outputFlag(show, &o)
-	return group(&cobra.Command{
-		Use: "join-token", Short: "Show an instance's join token", Example: "  hitchctl join-token show 0b1a5c2e",
-	}, show)
+	outputFlag(cmd, &o)
+	return cmd
 }
 
 func (a *app) render() *cobra.Command {

@@ -139,7 +139,7 @@ func (t *Target) setCA(pem []byte, from, instead string) {
 // ownMachine is the controller's socket, for users that may open it.
 func ownMachine() (Target, error) {
 	none := errors.New("no controller is set; give --server with --ca and --token-file, set NODEHITCH_SERVER, " +
-		"NODEHITCH_CA and NODEHITCH_TOKEN, or write ~/.config/nodehitch/hitchctl.yaml (`hitchctl token create NAME --write-context FILE`, " +
+		"NODEHITCH_CA and NODEHITCH_TOKEN, or write ~/.config/nodehitch/hitchctl.yaml (`hitchctl create token NAME --write-context FILE`, " +
 		"as root on the controller's machine, makes one)")
 	if os.Geteuid() != 0 {
 		return Target{}, none

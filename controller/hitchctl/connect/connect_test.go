@@ -141,7 +141,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a number":                {"server: 5\n", nil, connect.Flags{}, "/server: expected a URL or a list of URLs"},
 		"no such context":         {"", map[string]string{"NODEHITCH_CONFIG": "/nonexistent"}, connect.Flags{}, "reading the context"},
 		"no such name":            {"contexts: {prod: {server: 'https://a'}}\n", nil, connect.Flags{Context: "prd"}, `there is no context "prd"; did you mean prod?`},
-		"a name, and no contexts": {"", nil, connect.Flags{Context: "prod"}, "has no contexts; `hitchctl token create NAME --write-context FILE`"},
+		"a name, and no contexts": {"", nil, connect.Flags{Context: "prod"}, "has no contexts; `hitchctl create token NAME --write-context FILE`"},
 		"none in use":             {"contexts: {a: {server: 'https://a'}, b: {server: 'https://b'}}\n", nil, connect.Flags{}, "has the contexts a, b and none is in use; `hitchctl config use-context NAME`"},
 		"two of one name":         {"server: https://a\ncontexts: {default: {server: 'https://b'}}\n", nil, connect.Flags{}, "which are the same; keep one"},
 		"no such CA":              {"", map[string]string{"NODEHITCH_CA": "/nonexistent"}, connect.Flags{}, "NODEHITCH_CA: "},
@@ -307,7 +307,7 @@ func TestTheRootIsTakenOutOfAFile(t *testing.T) {
 		"a byte order mark":         {append([]byte("\ufeff"), ca.PEM()...), false, ""},
 		"two that are joined":       {append(bytes.TrimSpace(ca.PEM()), ca.PEM()...), false, "expected the root alone"},
 		"one that is cut off":       {append([]byte("-----BEGIN CERTIFICATE-----\nYQ==\n"), ca.PEM()...), false, "number 1 in line 1, that is damaged"},
-		"a key alone":               {key, true, "found PRIVATE KEY, expected CERTIFICATE; `hitchctl token create"},
+		"a key alone":               {key, true, "found PRIVATE KEY, expected CERTIFICATE; `hitchctl create token"},
 		"a text":                    {[]byte("hello"), false, "found no PEM block"},
 		"two certificates":          {append(ca.PEM(), ca.PEM()...), false, "expected the root alone"},
 	}

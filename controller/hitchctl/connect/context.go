@@ -132,7 +132,7 @@ var tokenGrammar = regexp.MustCompile(`^[!-~]{1,512}$`)
 
 func checkToken(token string) error {
 	if !tokenGrammar.MatchString(token) {
-		return errors.New("holds no API token; expected one line such as `hitchctl token create` prints")
+		return errors.New("holds no API token; expected one line such as `hitchctl create token` prints")
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func checkToken(token string) error {
 func checkMode(path string, mode fs.FileMode) error {
 	if mode.IsRegular() && mode.Perm()&0o077 != 0 {
 		return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run `chmod 600 %s`; "+
-			"if others may have read it, revoke the token (`hitchctl token revoke`) and make a new one", path, mode.Perm(), path)
+			"if others may have read it, revoke the token (`hitchctl delete token`) and make a new one", path, mode.Perm(), path)
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func (f *File) Get(asked string) (Context, error) {
 	case ok:
 		return c, nil
 	case len(all) == 0:
-		return c, fmt.Errorf("context %s: has no contexts; `hitchctl token create NAME --write-context FILE`, as root on the controller's machine, makes one", f.path)
+		return c, fmt.Errorf("context %s: has no contexts; `hitchctl create token NAME --write-context FILE`, as root on the controller's machine, makes one", f.path)
 	case name == "":
 		return c, fmt.Errorf("context %s: has the contexts %s and none is in use; `hitchctl config use-context NAME`, or --context", f.path, strings.Join(f.Names(), ", "))
 	}

@@ -35,5 +35,5 @@ func root(given []byte) (certificate []byte, withKey bool, err error) {
 		what = strings.Join(found, ", ")
 	}
 	return nil, withKey, fmt.Errorf("root certificate: found %s, expected CERTIFICATE; "+
-		"`hitchctl token create NAME --write-context FILE`, as root on the controller's machine, writes it into a context file", what)
+		"`hitchctl create token NAME --write-context FILE`, as root on the controller's machine, writes it into a context file", what)
 }

@@ -136,7 +136,7 @@ func TestATokenOfBeforeARestoreWaitsForAnOperator(t *testing.T) {
 	}
 	_, err := r.Verify(ctx, made.Secret)
 	var unconfirmed *api.Problem
-	if !errors.As(err, &unconfirmed) || unconfirmed.Type != api.ProblemUnauthorized || unconfirmed.Commands() != "`hitchctl token confirm "+made.Token.ID+"`" {
+	if !errors.As(err, &unconfirmed) || unconfirmed.Type != api.ProblemUnauthorized || unconfirmed.Commands() != "`hitchctl confirm token "+made.Token.ID+"`" {
 		t.Errorf("before its confirmation: %v", err)
 	}
 	if list, err := r.List(ctx); err != nil || len(list) != 1 || !list[0].Unconfirmed {

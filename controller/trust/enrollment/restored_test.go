@@ -40,7 +40,7 @@ func TestAnUnconfirmedNodeIsToldToWait(t *testing.T) {
 	wantOK(t, m.enroll())
 	w.restored()
 	problem := problemOf(t, m.call(m.chain, false), api.ProblemRestoreUnconfirmed)
-	if problem.Status != 503 || problem.Commands() != "`hitchctl confirm "+instance+"`" || !strings.Contains(problem.Detail, "2026") {
+	if problem.Status != 503 || problem.Commands() != "`hitchctl confirm instance "+instance+"`" || !strings.Contains(problem.Detail, "2026") {
 		t.Errorf("it is told %d %s", problem.Status, problem.Detail)
 	}
 	wantProblem(t, m.renew(m.chain, false), api.ProblemRestoreUnconfirmed)

@@ -58,7 +58,7 @@ func (o Overview) unconfirmed() (list []decision) {
 	for _, i := range o.Instances {
 		if i.Unconfirmed {
 			objects = append(objects, instanceName(i.ID))
-			commands = append(commands, hitchctl("trust this instance again", "confirm", i.ID))
+			commands = append(commands, hitchctl("trust this instance again", "confirm", "instance", i.ID))
 		}
 	}
 	if len(objects) == 0 {
@@ -66,10 +66,10 @@ func (o Overview) unconfirmed() (list []decision) {
 	}
 	d := decision{Badge: badge{"bad", "Restored"}, Title: "Restored from a backup, not confirmed",
 		Meaning: "the nodes of these instances are refused until an operator confirms them",
-		Action:  "revoke first what was revoked after the backup, apply the present topology, then confirm; `hitchctl confirm` shows what will be trusted"}
+		Action:  "revoke first what was revoked after the backup, apply the present topology, then confirm; `hitchctl confirm instance` shows what will be trusted"}
 	d.about(objects, PathInstances)
 	if len(commands) > fewObjects {
-		commands = []command{hitchctl("trust all of them again", "confirm", "--all")}
+		commands = []command{hitchctl("trust all of them again", "confirm", "instance", "--all")}
 	}
 	d.Commands = commands
 	return []decision{d}

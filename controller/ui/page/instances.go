@@ -257,7 +257,7 @@ func (f Frame) versions(i api.Instance, events []api.Event) (list []versionShown
 func instanceCommands(i api.Instance) []command {
 	list := []command{hitchctl("the same on a terminal", "describe", "instance", i.ID)}
 	if i.Unconfirmed {
-		list = append(list, hitchctl("let its nodes in again after the restore", "confirm", i.ID))
+		list = append(list, hitchctl("let its nodes in again after the restore", "confirm", "instance", i.ID))
 	}
 	list = append(list, applyCommand(i))
 	if i.State == api.NotInstantiated {

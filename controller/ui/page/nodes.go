@@ -267,7 +267,7 @@ func (f Frame) upgrade(u api.AgentUpgrade) *upgradeShown {
 func nodeCommands(n api.Node) []command {
 	list := []command{hitchctl("the same on a terminal", "describe", "node", n.ID)}
 	if n.Unconfirmed {
-		list = append(list, hitchctl("let the nodes of the restored instance in again", "confirm", n.VnfInstanceID))
+		list = append(list, hitchctl("let the nodes of the restored instance in again", "confirm", "instance", n.VnfInstanceID))
 	}
 	if n.State != api.NodeRevoked {
 		list = append(list, hitchctl("wait until it is Ready", "wait", "node", n.ID), hitchctl("revoke its identity at once", "node", "revoke", n.ID))

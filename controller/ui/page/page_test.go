@@ -513,7 +513,7 @@ func TestTheOverviewHasWhatMustBeDecided(t *testing.T) {
 	interrupted := slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.PermitState == api.PermitInterrupted && !v.ReformatRequested })
 	foreign := slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.PermitState == api.PermitNone && !v.Unconfirmed })
 	for _, want := range []string{
-		"hitchctl confirm " + w.Instances[1].ID,
+		"hitchctl confirm instance " + w.Instances[1].ID,
 		"hitchctl volume reformat " + w.Volumes[interrupted].ID,
 		"hitchctl volume adopt " + w.Volumes[interrupted].ID + " --filesystem-uuid " + w.Volumes[interrupted].FilesystemUUID,
 		"hitchctl volume reformat " + w.Volumes[foreign].ID,

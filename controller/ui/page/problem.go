@@ -53,5 +53,5 @@ type signInPage struct {
 
 func (v SignIn) content(Frame) content {
 	return content{name: "sign-in", title: "Sign in", bare: true, data: signInPage{Problem: v.Problem, Next: v.Next, Path: PathSignIn,
-		Create: hitchctl("make a token that may only read", "token", "create", "NAME", "--scope", "viewer")}}
+		Create: hitchctl("make a token that may only read", "create", "token", "NAME", "--scope", "viewer")}}
 }

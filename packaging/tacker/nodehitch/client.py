@@ -311,7 +311,7 @@ def read_token(path: str) -> str:
     if mode & 0o077:
         raise Error("token file %s: has mode %04o, so that others than its owner can use the token; expected 0600: chmod 600 %s" % (path, mode, path))
     if not re.match(r"[!-~]+$", token):
-        raise Error("token file %s: expected one token, as hitchctl token create prints it" % path)
+        raise Error("token file %s: expected one token, as hitchctl create token prints it" % path)
     return token
 
 

@@ -16,11 +16,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/nearest"
 )
 
-func (a *app) token() *cobra.Command {
+func (a *app) create() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "token", Aliases: tokenKind.aliases("token"), Short: "Make, revoke and confirm API tokens",
-		Example: "  hitchctl token create alice\n  hitchctl token revoke alice",
-	}, a.tokenCreate(), a.tokenRevoke(), a.tokenConfirm())
+		Use: "create", Short: "Make an API token",
+		Example: "  hitchctl create token alice",
+	}, a.createToken())
 }
 
 type tokenFlags struct {
@@ -33,22 +33,22 @@ type tokenFlags struct {
 	output  output
 }
 
-func (a *app) tokenCreate() *cobra.Command {
+func (a *app) createToken() *cobra.Command {
 	var f tokenFlags
 	cmd := &cobra.Command{
-		Use: "create NAME", Short: "Make an API token; its secret is shown this once",
+		Use: "token NAME", Aliases: tokenKind.aliases("token"), Short: "Make an API token; its secret is shown this once",
 		Long: `Make an API token. Its secret is printed this once and kept nowhere: the controller
 has only its hash. With --write-context a complete context file (server, root
 certificate, token) is written instead, for hitchctl on another machine. A file that is
 there is not replaced without --force; with --context-name one more context is added to it.`,
-		Example: `  hitchctl token create alice > alice.token
-  hitchctl token create dashboard --scope viewer --expires-in 720h
-  hitchctl token create tacker --scope tacker > tacker.token
-  hitchctl token create alice --write-context ~/.config/nodehitch/hitchctl.yaml
-  hitchctl token create alice --write-context hitchctl.yaml --context-name berlin`,
+		Example: `  hitchctl create token alice > alice.token
+  hitchctl create token dashboard --scope viewer --expires-in 720h
+  hitchctl create token tacker --scope tacker > tacker.token
+  hitchctl create token alice --write-context ~/.config/nodehitch/hitchctl.yaml
+  hitchctl create token alice --write-context hitchctl.yaml --context-name berlin`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			return a.createToken(ctx, c, args[0], f)
+			return a.makeToken(ctx, c, args[0], f)
 		}),
 	}
 	flags := cmd.Flags()
@@ -63,7 +63,7 @@ there is not replaced without --force; with --context-name one more context is a
 	return cmd
 }
 
-func (a *app) createToken(ctx context.Context, c *client.Controller, name string, f tokenFlags) error {
+func (a *app) makeToken(ctx context.Context, c *client.Controller, name string, f tokenFlags) error {
 	body := api.TokenRequest{Name: name, Scope: api.Scope(f.scope), ExpiresInSeconds: int64(f.expires / time.Second)}
 	switch {
 	case !body.Scope.Valid():
@@ -130,22 +130,4 @@ func (a *app) writeContext(file *connect.File, f tokenFlags, trust api.Trust, se
 		return err
 	}
 	return a.print("context for " + strings.Join(server.List(), ", ") + " written to " + f.context)
-}
-
-func (a *app) tokenRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke TOKEN", Short: "Revoke an API token at once", Args: cobra.ExactArgs(1),
-		Example:           "  hitchctl token revoke alice",
-		ValidArgsFunction: tokenKind.complete(a, true),
-		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			token, err := tokenKind.find(ctx, c, args[0])
-			if err != nil {
-				return err
-			}
-			if err := client.Done(c.RevokeToken(ctx, token.ID)); err != nil {
-				return err
-			}
-			return a.print("token " + token.ID + " revoked")
-		}),
-	}
 }
