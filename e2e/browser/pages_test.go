@@ -2,6 +2,7 @@ package browser
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/npm"
@@ -156,7 +158,7 @@ func TestNoSecretIsInAPage(t *testing.T) {
 
 // stops are the elements that the keyboard has to reach.
 const stops = `[...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex="0"]')].filter(
-  e => e.type !== 'hidden' && !e.disabled && !e.hidden && e.checkVisibility({visibilityProperty: true}))`
+  e => e.type !== 'hidden' && e.tabIndex >= 0 && !e.disabled && !e.hidden && e.checkVisibility({visibilityProperty: true}))`
 
 // focus is the focused element, its place among the stops, and whether it shows. The elements are looked
 // for again each time: a change may have replaced them.
@@ -203,6 +205,24 @@ func (b *tab) keyboard(path string) int {
 	return 0
 }
 
+// squares walks through a row of squares with the arrow keys: Tab reaches one of them.
+func (b *tab) squares() {
+	b.t.Helper()
+	if rows, stops := value[int](b, "document.querySelectorAll('.squares').length"), value[int](b, `document.querySelectorAll('.squares [tabindex="0"]').length`); stops != rows || rows == 0 {
+		b.t.Errorf("Tab stops %d times in %d rows of squares", stops, rows)
+	}
+	value[bool](b, "document.querySelector('.squares:has(a + a)').firstChild.focus(), true")
+	for _, step := range []struct{ key, is string }{{kb.ArrowRight, "a.previousSibling && !a.previousSibling.previousSibling"}, {kb.ArrowLeft, "!a.previousSibling"}, {kb.End, "!a.nextSibling"}, {kb.Home, "!a.previousSibling"}} {
+		b.run(chromedp.KeyEvent(step.key))
+		if !value[bool](b, "(a => !!(a.parentNode.className == 'squares' && a.tabIndex == 0 && "+step.is+"))(document.activeElement)") {
+			b.t.Errorf("the key %q comes to another square", step.key)
+		}
+	}
+	leads := value[string](b, "document.activeElement.getAttribute('href')")
+	b.run(chromedp.KeyEvent(kb.Enter))
+	b.until("the square's node is shown", fmt.Sprintf("location.pathname == %q", leads))
+}
+
 func TestTheKeyboardReachesEverything(t *testing.T) {
 	c := results.Begin(t, "browser", "the keyboard alone", "Tab reaches each link, button and field in their order, the focus shows, and a link skips to the content")
 	w := newController(t)
@@ -215,6 +235,8 @@ func TestTheKeyboardReachesEverything(t *testing.T) {
 	wants(t, b.crawl(false, func(path string) {
 		n += b.keyboard(path)
 	}))
+	b.visit("/ui/")
+	b.squares()
 	b.visit("/ui/nodes")
 	b.run(chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"))
 	if at := value[string](b, "location.hash + ' ' + document.activeElement.id"); at != "#main main" {

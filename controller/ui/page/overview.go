@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"html/template"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,7 @@ type count struct {
 	From, Percent string
 }
 
-// fleet is all nodes in numbers, and each of them as a mark.
+// fleet is all nodes in numbers, and each of them as a square.
 type fleet struct {
 	Total, Instances int
 	// Calling is how many have called within three poll intervals.
@@ -61,15 +62,21 @@ type fleet struct {
 	Rows    []fleetRow
 }
 
-// fleetRow is the nodes of an instance, a mark for each.
+// fleetRow is the nodes of an instance, a square for each.
 type fleetRow struct {
 	Instance name
-	Marks    []string
+	Squares  []square
 	Summary  string
 }
 
-// mostMarks is how many nodes are drawn at most.
-const mostMarks = 4000
+// square is a node on the map, with its state as a class and in words.
+type square struct {
+	Class, State string
+	Node         name
+}
+
+// mostSquares is how many nodes are drawn at most.
+const mostSquares = 4000
 
 // notReady is the place of those that are not Ready among the states. They wait while none fails.
 const notReady = 1
@@ -107,15 +114,15 @@ func (o Overview) fleet() fleet {
 			continue
 		}
 		numbers[at]++
-		class := cellClass[at]
+		s := square{Class: squareClass[at], State: counted[at].Text, Node: nodeName(n.Name, n.ID)}
 		if at == notReady {
 			if describe.OfReady(n) == describe.Bad {
 				failing = true
 			} else {
-				class = waitingCell
+				s.Class, s.State = waitingClass, "Not ready yet"
 			}
 		}
-		if len(o.Nodes) > mostMarks {
+		if len(o.Nodes) > mostSquares {
 			continue
 		}
 		row := rows[n.VnfInstanceID]
@@ -124,7 +131,7 @@ func (o Overview) fleet() fleet {
 			rows[n.VnfInstanceID] = row
 			order = append(order, n.VnfInstanceID)
 		}
-		row.Marks = append(row.Marks, class)
+		row.Squares = append(row.Squares, s)
 	}
 	from := 0.0
 	for i, c := range counted {
@@ -139,22 +146,33 @@ func (o Overview) fleet() fleet {
 	}
 	for _, id := range order {
 		ready := 0
-		for _, m := range rows[id].Marks {
-			if m == cellClass[0] {
+		for _, s := range rows[id].Squares {
+			if s.Class == squareClass[0] {
 				ready++
 			}
 		}
-		rows[id].Summary = strconv.Itoa(ready) + " of " + strconv.Itoa(len(rows[id].Marks)) + " Ready"
+		rows[id].Summary = strconv.Itoa(ready) + " of " + strconv.Itoa(len(rows[id].Squares)) + " Ready"
 		fl.Rows = append(fl.Rows, *rows[id])
 	}
 	return fl
 }
 
-// cellClass is how a node is drawn, in the order of the states. A node that is not Ready, but has
-// failed at nothing, is drawn as waitingCell.
-var cellClass = []string{"r", "n", "l", "e", "v"}
+// squareClass is how a node is drawn, in the order of the states. A node that is not Ready, but has
+// failed at nothing, is drawn as waitingClass.
+var squareClass = []string{"r", "n", "l", "e", "v"}
 
-const waitingCell = "w"
+const waitingClass = "w"
+
+// squares are links to nodes. A template would take half of a second for thousands of them.
+func squares(list []square) template.HTML {
+	var b strings.Builder
+	for _, s := range list {
+		for _, part := range []string{`<a class="`, s.Class, `" href="`, template.HTMLEscapeString(s.Node.Path), `" title="`, template.HTMLEscapeString(s.Node.Text), ": ", s.State, `"></a>`} {
+			b.WriteString(part)
+		}
+	}
+	return template.HTML(b.String())
+}
 
 // percent is a share for an attribute of SVG.
 func percent(share float64) string { return strconv.FormatFloat(share, 'f', 3, 64) + "%" }

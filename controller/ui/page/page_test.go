@@ -580,7 +580,7 @@ func TestParametersAreNotShown(t *testing.T) {
 // What a page of 2,000 nodes costs is bounded.
 func TestTheCostOfAPageIsBounded(t *testing.T) {
 	w := pagetest.Fleet(2000)
-	for path, most := range map[string]int{page.PathOverview: 100 << 10, page.PathNodes: 200 << 10, page.PathInstances + "/" + w.Instances[0].ID: 120 << 10} {
+	for path, most := range map[string]int{page.PathOverview: 260 << 10, page.PathNodes: 200 << 10, page.PathInstances + "/" + w.Instances[0].ID: 120 << 10} {
 		if n := len(written(t, w, path, true)); n > most {
 			t.Errorf("%s has %d bytes", path, n)
 		}
@@ -591,6 +591,40 @@ func TestTheCostOfAPageIsBounded(t *testing.T) {
 	if nodes > 60_000 || twice > nodes+20*2000 {
 		t.Errorf("%.0f allocations for 2,000 nodes, %.0f for 4,000", nodes, twice)
 	}
+}
+
+// Each node is a square on the overview: a link to it, named by it and its state.
+func TestEachSquareIsALinkToItsNode(t *testing.T) {
+	for _, w := range []pagetest.World{pagetest.First(), pagetest.Broken(), pagetest.Fleet(400)} {
+		names, text := map[string]string{}, written(t, w, page.PathOverview, true)
+		elements(t, text, func(n *html.Node) {
+			if class, _ := attribute(n.Parent, "class"); class == "squares" {
+				href, _ := attribute(n, "href")
+				names[href], _ = attribute(n, "title")
+			}
+		})
+		if len(names) != len(w.Nodes) {
+			t.Errorf("%d squares of %d nodes", len(names), len(w.Nodes))
+		}
+		for _, n := range w.Nodes {
+			state := string(n.State)
+			if n.State == api.NodeEnrolled {
+				state = map[describe.Tone]string{describe.Good: "Ready", describe.Bad: "Not ready", describe.Waiting: "Not ready yet"}[describe.OfReady(n)]
+			}
+			if got, want := names[page.PathNodes+"/"+n.ID], n.Name+": "+state; got != want {
+				t.Errorf("the square of %s is called %q, want %q", n.ID, got, want)
+			}
+		}
+	}
+}
+
+// BenchmarkOverview is the overview with as many nodes as it draws.
+func BenchmarkOverview(b *testing.B) {
+	w, n := pagetest.Fleet(4000), 0
+	for b.Loop() {
+		n = len(written(b, w, page.PathOverview, true))
+	}
+	b.ReportMetric(float64(n)/1024, "KiB")
 }
 
 // The overview marks who writes and says what is wrong with a follower; a controller with a store of its

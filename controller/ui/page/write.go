@@ -31,9 +31,10 @@ type content struct {
 var templateFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"asset": assetPath,
-	"prose": prose,
-	"sum":   func(a, b int) int { return a + b },
+	"asset":   assetPath,
+	"prose":   prose,
+	"squares": squares,
+	"sum":     func(a, b int) int { return a + b },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
 			return one

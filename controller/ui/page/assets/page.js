@@ -66,6 +66,34 @@
     else fallback();
   });
 
+  // Of a row of squares Tab reaches one, the arrow keys the others.
+  function isSquare(element) { return element.parentNode && element.parentNode.className === 'squares'; }
+  function shows(element) { return element.getClientRects().length > 0; }
+  function setStops() {
+    var rows = Array.prototype.map.call(document.querySelectorAll('.squares'), function (row) {
+      var all = Array.prototype.slice.call(row.children);
+      return { all: all, stop: all.find(shows) };
+    });
+    rows.forEach(function (row) { row.all.forEach(function (a) { a.tabIndex = a === row.stop ? 0 : -1; }); });
+  }
+  document.addEventListener('focusin', function (event) {
+    if (!isSquare(event.target)) return;
+    var before = event.target.parentNode.querySelector('[tabindex="0"]');
+    if (before) before.tabIndex = -1;
+    event.target.tabIndex = 0;
+  });
+  document.addEventListener('keydown', function (event) {
+    if (!isSquare(event.target) || event.altKey || event.ctrlKey || event.metaKey) return;
+    var all = Array.prototype.filter.call(event.target.parentNode.children, shows), at = all.indexOf(event.target);
+    var to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    if (all[to]) all[to].focus();
+  });
+  document.addEventListener('toggle', setStops, true);
+  window.addEventListener('resize', setStops);
+  setStops();
+
   if (typeof htmx === 'undefined') return;
   var live = document.getElementById('live');
   var connection = document.getElementById('connection');
@@ -173,6 +201,7 @@
   }
   function restore() {
     refreshTimes();
+    setStops();
     if (!kept) return;
     Object.keys(kept.open).forEach(function (id) {
       var d = document.getElementById(id);
