@@ -57,6 +57,19 @@ var facts = []fact{
 			p.does("heal", nil)
 			p.has("text", `a\\nb`)
 		}},
+	{name: "v1-heal-gives-sizes", says: "a heal, also of the entire VNF, gives Heat the present sizes of the groups as numbers",
+		places: []string{"tacker/vnfm/infra_drivers/openstack/openstack.py: ['desired_capacity']) = dc",
+			"tacker/vnfm/infra_drivers/openstack/openstack.py: value['properties']['desired_capacity'] = dc"},
+		proves: func(p *probe) {
+			p.instantiated("Plain")
+			for size, operation := range map[int]string{3: "heal", 4: "heal_entire"} {
+				p.does(operation, object{"groups": object{"group": size}})
+				group := p.kept.heat.Template["resources"].(object)["group"].(object)
+				if got := group["properties"].(object)["desired_capacity"]; got != float64(size) {
+					p.t.Errorf("%s: Heat makes the group %v large, want %d", operation, got, size)
+				}
+			}
+		}},
 	{name: "v1-change-ext-conn-sends-members-templates", says: "a change of connectivity sends Heat its own template, and of the nested ones only those of members of groups; the UserData class is not asked; what Heat answers is only logged",
 		places: []string{"tacker/vnfm/infra_drivers/openstack/update_template.py: if resource.resource_type == 'OS::Heat::AutoScalingGroup'",
 			`tacker/vnfm/infra_drivers/openstack/openstack.py: LOG.error("Error during update due to %s", str(exc))`},

@@ -206,13 +206,14 @@ func (v *vnf) healed(servers ...*server) {
 		vdus = append(vdus, s.name)
 		v.replace(s)
 	}
+	said := object{"vdus": vdus, "groups": object{"master_instance": len(v.masters), "worker_instance": len(v.workers)}}
 	switch {
 	case v.script != nil:
 		v.script.makes("HEAL", v.script.healing)
 	case entire:
-		v.makes("heal_entire", object{"vdus": vdus})
+		v.makes("heal_entire", said)
 	default:
-		v.makes("heal", object{"vdus": vdus, "groups": object{"master_instance": len(v.masters), "worker_instance": len(v.workers)}})
+		v.makes("heal", said)
 	}
 	if entire {
 		v.cloud.Remove(v.stack)

@@ -52,6 +52,13 @@ class Package:
                 parameters["nfv"]["VDU"][vdu] = named[vdu]
         return parameters
 
+    def resize(self, groups):
+        """The base HOT has the present sizes of the groups as numbers."""
+        for name, size in groups.items():
+            properties = self.base["resources"][name]["properties"]
+            if properties.get("desired_capacity"):
+                properties["desired_capacity"] = size
+
     def images(self):
         """What is uploaded at an instantiation: one for each VDU with a file, whatever its name is."""
         for node in self.vnfd["topology_template"]["node_templates"].values():
@@ -85,18 +92,16 @@ def instantiate(package, said):
 
 
 def heal_entire(package, said):
-    """Another instantiation, with what the instance keeps. Then the conductor does what it does after each heal."""
+    """Another instantiation, with what the instance keeps and groups of the present size. Then the conductor does what it does after each heal."""
     template, nested, parameters, text = instantiate(package, said)
+    package.resize(said["groups"])
     return template, nested, parameters, str(package.kept(text, said["vdus"]))
 
 
 def heal(package, said):
     """Of VNFCs. What the UserData class makes of the parameters is sent and not kept: that is of before the hooks."""
     kept = package.kept(said["kept"], said["vdus"])
-    for name, size in said["groups"].items():
-        properties = package.base["resources"][name]["properties"]
-        if properties.get("desired_capacity"):
-            properties["desired_capacity"] = size
+    package.resize(said["groups"])
     vnfcs = [SimpleNamespace(vdu_id=vdu) for vdu in said["vdus"]]
     return package.base, package.nested, package.asked("heal", said, kept, vnfcs), str(package.kept(said.get("before", said["kept"]), said["vdus"]))
 
