@@ -21,7 +21,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
 # … what `make test` needs besides …
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init strace containerd docker-registry
 # … and what all other tests need.
-ALL_APT := $(TEST_APT) gcc libc6-dev iptables chromium docker.io python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
+ALL_APT := $(TEST_APT) gcc libc6-dev iptables chromium docker.io python3-heat python3-pip python3-stevedore python3-tosca-parser lintian prometheus prometheus-alertmanager rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets

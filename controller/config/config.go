@@ -66,6 +66,9 @@ type Config struct {
 	// MetricsListen is the TCP address of GET /metrics (plain HTTP); "" has none.
 	// Default "127.0.0.1:8643". A socket `metrics` from systemd replaces it.
 	MetricsListen string `json:"metricsListen"`
+	// MetricsLostVNFCs has the metrics name the VNFCs that only another server brings back, with
+	// the ids of their instances, so that an alert can have Tacker heal them. Default false.
+	MetricsLostVNFCs bool `json:"metricsLostVnfcs"`
 	// SealKeyFile contains the key that seals secrets in the store. Keep a copy apart from
 	// the backup. Default: the systemd credential nodehitch-seal-key if the unit has one,
 	// else seal.key in DataDirectory, which is made at the first start.

@@ -64,6 +64,7 @@ var Settings = []Setting{
 	{"data-directory", "directory of store, CA and package files", text(func(c *Config) *string { return &c.DataDirectory })},
 	{"socket", "unix socket on which root of this machine is an operator; empty: none", text(func(c *Config) *string { return &c.Socket })},
 	{"metrics-listen", "TCP address of /metrics, plain HTTP; empty: none", text(func(c *Config) *string { return &c.MetricsListen })},
+	{"metrics-lost-vnfcs", "the metrics name lost VNFCs, for alerts by which Tacker heals them", boolean(func(c *Config) *bool { return &c.MetricsLostVNFCs })},
 	{"seal-key-file", "file with the key that seals secrets", text(func(c *Config) *string { return &c.SealKeyFile })},
 	{"agent-directory", "directory of the agents that VMs download, nodehitch-agent-<GOARCH>", text(func(c *Config) *string { return &c.AgentDirectory })},
 	{"agent-upgrade-mode", "manual, or auto: agents are upgraded when the controller is of another version", text(func(c *Config) *api.AgentUpgradeMode { return &c.AgentUpgrade.Mode })},

@@ -22,8 +22,10 @@ import (
 type services struct {
 	*core.Core
 	metrics *telemetry.Metrics
-	handler *httpapi.Handler
-	limiter *connlimit.Limiter
+	// namesLost: the metrics name the VNFCs that are lost.
+	namesLost bool
+	handler   *httpapi.Handler
+	limiter   *connlimit.Limiter
 	// clouds is nil if the configuration has none.
 	clouds *openstack.Clouds
 	nova   *attestation.Nova // nil if attestation is token
@@ -43,7 +45,7 @@ func openBrowsers(c config.Config, now func() time.Time, log *slog.Logger) (*cer
 // open opens what is on disk and puts the API and the clouds to it. Nothing runs yet;
 // the caller closes the store. as is nil for a controller with a store of its own.
 func open(c config.Config, as *leadership, metrics *telemetry.Metrics, now func() time.Time, log *slog.Logger) (*services, error) {
-	s := &services{metrics: metrics}
+	s := &services{metrics: metrics, namesLost: c.MetricsLostVNFCs}
 	s.limiter = newLimiter(log, s.metrics)
 	var err error
 	if s.browsers, err = openBrowsers(c, now, log); err != nil {

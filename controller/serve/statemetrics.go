@@ -32,10 +32,14 @@ func (s *services) countNodes(tx *store.Tx, c *telemetry.State) error {
 	if err != nil {
 		return err
 	}
+	losses := s.Lifecycle.Nodes.Losses()
 	err = tx.Nodes().Each(func(n store.Node) {
 		state := s.Lifecycle.Nodes.State(n)
 		c.Nodes[state]++
 		agents.Add(n)
+		if s.namesLost {
+			losses.Add(n)
+		}
 		if n.Expected {
 			countConditions(n, s.Store.Epoch(), c)
 		}
@@ -44,6 +48,13 @@ func (s *services) countNodes(tx *store.Tx, c *telemetry.State) error {
 		}
 	})
 	c.Agents = agents.Rollout()
+	if err != nil {
+		return err
+	}
+	lost, err := losses.VNFCs(tx)
+	for _, vnfc := range lost {
+		c.LostVNFCs = append(c.LostVNFCs, telemetry.VNFC(vnfc))
+	}
 	return err
 }
 

@@ -26,7 +26,7 @@ const (
 	dashboardFile = "../../packaging/monitoring/dashboard.json"
 )
 
-// program is one of Debian's package prometheus. Without it the test is skipped, or fails if
+// program is one of Debian's packages prometheus and prometheus-alertmanager. Without it the test is skipped, or fails if
 // NODEHITCH_LAB=required.
 func program(t testing.TB, name string) string {
 	t.Helper()
@@ -38,7 +38,7 @@ func program(t testing.TB, name string) string {
 	if os.Getenv("NODEHITCH_LAB") == "required" {
 		refuse = t.Fatalf
 	}
-	refuse("%s is not installed: apt-get install prometheus", name)
+	refuse("%s is not installed: apt-get install prometheus prometheus-alertmanager", name)
 	return ""
 }
 
@@ -60,11 +60,12 @@ scrape_configs:
     file_sd_configs: [{files: [targets.json]}]
 `
 
-func startPrometheus(t *testing.T, rules string) *prometheus {
+// startPrometheus starts it with these rules. It sends alerts to these Alertmanagers.
+func startPrometheus(t *testing.T, rules string, alertmanagers ...string) *prometheus {
 	t.Helper()
 	binary, address := program(t, "prometheus"), loopback.FreeAddress(t)
 	p := &prometheus{t: t, dir: t.TempDir(), url: "http://" + address}
-	p.write("prometheus.yaml", config)
+	p.write("prometheus.yaml", config+fmt.Sprintf("alerting: {alertmanagers: [{static_configs: [{targets: [%s]}]}]}\n", strings.Join(alertmanagers, ", ")))
 	p.write("rules.yaml", rules)
 	p.write("targets.json", "[]")
 	log, err := os.Create(filepath.Join(p.dir, "log"))

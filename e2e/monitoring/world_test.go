@@ -29,7 +29,10 @@ type site struct {
 	target   string
 	instance string
 	storage  *loopback.Machine
+	volume   string
 	workers  []*loopback.Machine
+	// every is how often machines call.
+	every time.Duration
 
 	mu    sync.Mutex
 	calls map[*loopback.Machine]context.CancelFunc
@@ -37,36 +40,46 @@ type site struct {
 
 func open(t *testing.T, p *prometheus, workers int, o loopback.Options) *site {
 	t.Helper()
-	s := &site{t: t, prometheus: p, target: loopback.FreeAddress(t), instance: uuid.NewString(), calls: map[*loopback.Machine]context.CancelFunc{}}
+	s := &site{t: t, prometheus: p, target: loopback.FreeAddress(t), instance: uuid.NewString(), every: time.Second, calls: map[*loopback.Machine]context.CancelFunc{}}
 	settings := map[string]string{"metricsListen": s.target}
 	maps.Copy(settings, o.Settings)
 	o.Settings = settings
 	s.Controller = loopback.Open(t, o)
-	storage := uuid.NewString()
-	ids := make([]string, workers)
-	for i := range ids {
-		ids[i] = uuid.NewString()
-	}
-	topology := loopback.StorageTopology(storage, uuid.NewString(), 1<<30, ids...)
-	s.Put(s.instance, topology)
-	token := s.JoinToken(s.instance)
-	for i, server := range topology.Servers {
-		m := s.Machine(server.ID)
-		s.must(m.Enroll(t.Context(), token))
-		if i == 0 {
-			s.storage = m
-		} else {
-			s.workers = append(s.workers, m)
-		}
-		s.must1(m.Converge(t.Context()))
-		s.live(m)
-	}
+	s.join(workers)
 	p.scrape(s.target)
 	// A counter that has counted before the first scrape has not risen.
 	until(t, func() string { return "Prometheus scrapes " + s.target }, func() bool {
 		return len(p.query(fmt.Sprintf(`up{instance=%q} == 1`, s.target))) > 0
 	})
 	return s
+}
+
+// join gives the instance its servers, which are Ready and go on to call.
+func (s *site) join(workers int) {
+	s.t.Helper()
+	s.storage = s.Machine(uuid.NewString())
+	s.volume = uuid.NewString()
+	ids := make([]string, workers)
+	for i := range ids {
+		ids[i] = uuid.NewString()
+		s.workers = append(s.workers, s.Machine(ids[i]))
+	}
+	s.Put(s.instance, s.topology(ids...))
+	token := s.JoinToken(s.instance)
+	for _, m := range append([]*loopback.Machine{s.storage}, s.workers...) {
+		s.must(m.Enroll(s.t.Context(), token))
+		s.must1(m.Converge(s.t.Context()))
+		s.live(m)
+	}
+}
+
+// topology is the stack with these workers, as Heat would have it.
+func (s *site) topology(workers ...string) *api.Topology {
+	t := loopback.StorageTopology(s.storage.ServerID, s.volume, 1<<30, workers...)
+	for i := range t.Servers[1:] {
+		t.Servers[1+i].VduID = "workerNode"
+	}
+	return t
 }
 
 func (s *site) must(err error) {
@@ -90,7 +103,7 @@ func (s *site) live(m *loopback.Machine) {
 	s.mu.Unlock()
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(time.Second)
+		tick := time.NewTicker(s.every)
 		defer tick.Stop()
 		for {
 			select {

@@ -62,7 +62,8 @@ func scrape(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	m := telemetry.New("")
 	countAll(reflect.ValueOf(m))
 	m.CollectState(func() (telemetry.State, error) {
-		return telemetry.State{NotAfter: map[string]time.Time{"": {}}, NodeNotAfter: time.Unix(1, 0), BackupTakenAt: time.Unix(1, 0)}, nil
+		return telemetry.State{NotAfter: map[string]time.Time{"": {}}, NodeNotAfter: time.Unix(1, 0), BackupTakenAt: time.Unix(1, 0),
+			LostVNFCs: []telemetry.VNFC{{}}}, nil
 	}, time.Now, slog.New(slog.DiscardHandler))
 	m.CollectReplica(func() telemetry.Replica { return telemetry.Replica{Live: new(int), Lag: new(time.Duration)} })
 	answer := httptest.NewRecorder()
