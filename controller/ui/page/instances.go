@@ -86,7 +86,7 @@ type instancePage struct {
 	Ready, Total  int
 	Percent       string
 	Roles         []roleShown
-	Nodes         []nodeRow
+	Nodes         nodeTable
 	RestNodes     int
 	NodesPath     string
 	Servers       []serverShown
@@ -153,9 +153,7 @@ func (v Instance) content(f Frame) content {
 	p.Facts = fields(field{Label: "Id", Text: i.ID}, field{Label: "Kind", Text: string(i.Kind)}, field{Label: "Version in force", Text: strconv.FormatInt(i.DesiredVersion, 10)},
 		field{Label: "Created", Time: f.both(&i.CreatedAt)}, field{Label: "Changed", Time: f.both(&i.UpdatedAt)})
 	nodes := slices.Clone(v.Nodes)
-	slices.SortStableFunc(nodes, func(a, b api.Node) int {
-		return cmp.Compare(strconv.FormatBool(a.Ready), strconv.FormatBool(b.Ready))
-	})
+	troubleFirst(nodes)
 	for _, n := range nodes {
 		if n.Ready {
 			p.Ready++
@@ -163,9 +161,7 @@ func (v Instance) content(f Frame) content {
 	}
 	p.Percent = percent(100 * float64(p.Ready) / float64(max(1, p.Total)))
 	nodes, p.RestNodes = few(nodes, fewNodes)
-	for _, n := range nodes {
-		p.Nodes = append(p.Nodes, f.nodeRow(n))
-	}
+	p.Nodes = f.nodeTable(nodes)
 	p.Servers = servers(i.Topology)
 	names := namesOf(v.Nodes)
 	for _, vol := range v.Volumes {

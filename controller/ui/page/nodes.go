@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/describe"
@@ -16,12 +17,13 @@ type nodeRow struct {
 	Seen           stamp
 	Agent          string
 	Why            string
+	Healthy        bool
 }
 
 func (f Frame) nodeRow(n api.Node) nodeRow {
 	row := nodeRow{Node: nodeName(n.Name, n.ID), Instance: instanceName(n.VnfInstanceID), Role: string(n.Role),
 		State: unconfirmed(toned(describe.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
-		Seen: f.minute(n.LastSeenAt), Agent: describe.None, Why: describe.Why(n)}
+		Seen: f.minute(n.LastSeenAt), Agent: describe.None, Why: describe.Why(n), Healthy: n.Ready}
 	if n.Status != nil {
 		row.Agent = cmp.Or(n.Status.Facts.AgentVersion, describe.None)
 	}
@@ -36,8 +38,34 @@ func readiness(n api.Node) badge {
 	return toned(describe.OfReady(n), "Not ready")
 }
 
+// nodeTable is nodes in rows. In a narrow window those that are Ready are folded.
+type nodeTable struct {
+	Rows []nodeRow
+	// Healthy is how many are Ready; Open is whether they are not folded at first.
+	Healthy int
+	Open    bool
+}
+
+func (f Frame) nodeTable(nodes []api.Node) (t nodeTable) {
+	for _, n := range nodes {
+		row := f.nodeRow(n)
+		if row.Healthy {
+			t.Healthy++
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// troubleFirst has the nodes that are not Ready first.
+func troubleFirst(nodes []api.Node) {
+	slices.SortStableFunc(nodes, func(a, b api.Node) int {
+		return cmp.Compare(describe.Truth(a.Ready), describe.Truth(b.Ready))
+	})
+}
+
 type nodesPage struct {
-	Rows  []nodeRow
+	Nodes nodeTable
 	Pager pager
 }
 
@@ -50,16 +78,15 @@ func (v Nodes) content(f Frame) content {
 			found = append(found, n)
 		}
 	}
+	troubleFirst(found)
 	form := newFilter(f, PathNodes, textControl("name, id, address, reason"),
 		choice("state", "State", nodeStates...), choice("ready", "Ready", describe.Truth(true), describe.Truth(false)),
 		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
 	shown, pager := paged(f, form, found, len(v.Nodes))
-	rows := make([]nodeRow, 0, len(shown))
-	for _, n := range shown {
-		rows = append(rows, f.nodeRow(n))
-	}
+	nodes := f.nodeTable(shown)
+	nodes.Open = pager.Filtered || pager.From > 1
 	return content{name: "nodes", title: "Nodes", lead: "Every server that has a role, and what stands between it and Ready.", filter: &form,
-		changed: []string{ChangedNodes}, data: nodesPage{Rows: rows, Pager: pager}}
+		changed: []string{ChangedNodes}, data: nodesPage{Nodes: nodes, Pager: pager}}
 }
 
 var (

@@ -81,12 +81,13 @@ type targetShown struct {
 	Message         string
 	Meaning, Action string
 	WaitsFor        *name
+	Healthy         bool
 }
 
 // shownTarget names the node that it waits for if names has it.
 func shownTarget(t api.OperationTarget, names map[string]string) targetShown {
 	text, tone := describe.Target(t)
-	shown := targetShown{Node: nodeName(t.Name, t.NodeID), Badge: toned(tone, text), Message: t.Message}
+	shown := targetShown{Node: nodeName(t.Name, t.NodeID), Badge: toned(tone, text), Message: t.Message, Healthy: t.Ready}
 	if !t.Ready {
 		doc := api.Reasons[t.Reason]
 		shown.Meaning, shown.Action = doc.Meaning, doc.Action
@@ -107,6 +108,7 @@ type operationPage struct {
 	Error              *problemShown
 	Ready, Total       int
 	Targets            []targetShown
+	Healthy            int
 	RestWaiting        int
 	RestReady          int
 	Leaving            []name
@@ -171,7 +173,7 @@ func (v Operation) content(f Frame) content {
 	p.Ready, p.Percent = len(ready), percent(100*float64(len(ready))/float64(max(1, len(o.Targets))))
 	waiting, p.RestWaiting = few(waiting, mostTargets)
 	ready, p.RestReady = few(ready, mostTargets-len(waiting))
-	p.Targets = slices.Concat(waiting, ready)
+	p.Targets, p.Healthy = slices.Concat(waiting, ready), len(ready)
 	own := slices.DeleteFunc(slices.Clone(v.Events), func(e api.Event) bool { return e.OperationID != o.ID })
 	p.Events = f.newest(own, fewEvents)
 	return content{name: "operation", title: p.Name + " " + describe.ShortOperation(o), section: PathOperations,

@@ -59,6 +59,8 @@ type fleet struct {
 	// Calling is how many have called within three poll intervals.
 	Calling int
 	Counts  []count
+	// Healthy is how many are Ready.
+	Healthy int
 	Rows    []fleetRow
 }
 
@@ -67,6 +69,8 @@ type fleetRow struct {
 	Instance name
 	Squares  []square
 	Summary  string
+	// Healthy is whether all are Ready.
+	Healthy bool
 }
 
 // square is a node on the map, with its state as a class and in words.
@@ -151,6 +155,8 @@ func (o Overview) fleet() fleet {
 				ready++
 			}
 		}
+		fl.Healthy += ready
+		rows[id].Healthy = ready == len(rows[id].Squares)
 		rows[id].Summary = strconv.Itoa(ready) + " of " + strconv.Itoa(len(rows[id].Squares)) + " Ready"
 		fl.Rows = append(fl.Rows, *rows[id])
 	}

@@ -90,7 +90,7 @@ var (
 		"div": "class id hx-get hx-trigger hx-swap data-etag", "p": "class id role aria-hidden", "form": "method action class role", "button": "type class title data-copy aria-label",
 		"span": "class aria-hidden aria-current", "main": "id tabindex", "footer": "class", "code": "", "h1": "class id", "h2": "id class", "h3": "", "h4": "", "strong": "", "b": "", "i": "class",
 		"section": "class aria-labelledby", "article": "class", "dl": "class", "dt": "", "dd": "", "table": "class", "caption": "", "thead": "", "tbody": "",
-		"tr": "class", "th": "scope class", "td": "data-label class colspan", "time": "datetime title data-show", "details": "id open", "summary": "",
+		"tr": "class", "th": "scope class", "td": "data-label class colspan", "time": "datetime title data-show", "details": "class id open", "summary": "",
 		"label": "for", "input": "type name value placeholder autocomplete spellcheck id required autofocus hidden", "select": "name", "option": "value selected",
 		"svg": "class aria-hidden width height viewbox viewBox", "symbol": "id viewBox", "use": "href", "circle": "cx cy r fill stroke stroke-width",
 		"path": "d fill stroke stroke-width stroke-linecap stroke-linejoin", "pattern": "id width height patternUnits patternTransform",
@@ -614,6 +614,48 @@ func TestEachSquareIsALinkToItsNode(t *testing.T) {
 			if got, want := names[page.PathNodes+"/"+n.ID], n.Name+": "+state; got != want {
 				t.Errorf("the square of %s is called %q, want %q", n.ID, got, want)
 			}
+		}
+	}
+}
+
+// Lists have what is not Ready first. What is Ready is marked (class r), and its number is where a narrow
+// window folds it: open for who has asked for it by a filter, or is on a later page.
+func TestHealthyNodesFold(t *testing.T) {
+	w := pagetest.Fleet(300)
+	ready := 0
+	for _, n := range w.Nodes {
+		if n.Ready {
+			ready++
+		}
+	}
+	for path, want := range map[string]string{
+		page.PathOverview:                              fmt.Sprint(ready, " Ready"),
+		page.PathNodes:                                 fmt.Sprint(ready-100, " Ready"),
+		page.PathNodes + "?page=2":                     "100 Ready, open",
+		page.PathNodes + "?ready=True":                 "200 Ready, open",
+		page.PathNodes + "?ready=False":                "",
+		page.PathInstances + "/" + w.Instances[1].ID:   "50 Ready",
+		page.PathOperations + "/" + w.Operations[0].ID: "47 Ready",
+		page.PathOperations + "/" + w.Operations[1].ID: "50 Ready",
+	} {
+		got, marked := "", 0
+		elements(t, written(t, w, path, true), func(n *html.Node) {
+			class, _ := attribute(n, "class")
+			parent, _ := attribute(n.Parent, "class")
+			switch _, open := attribute(n, "open"); {
+			case class == "fold":
+				got = n.FirstChild.FirstChild.Data
+				if open {
+					got += ", open"
+				}
+			case class == "r" && (n.Data == "tr" || parent == "targets" || parent == "squares"):
+				marked++
+			case n.Data == "tr" && n.Parent.Data == "tbody" && marked > 0 && strings.HasPrefix(path, page.PathNodes):
+				t.Errorf("%s has a node that is not Ready after one that is", path)
+			}
+		})
+		if got != want || want != "" && !strings.HasPrefix(want, fmt.Sprint(marked, " Ready")) {
+			t.Errorf("%s folds %q and marks %d, want %q", path, got, marked, want)
 		}
 	}
 }
