@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/nodehitch/nodehitch/controller/ui/page/pagetest"
@@ -23,8 +24,30 @@ const tooWide = `(() => {
   return found.slice(0, 5);
 })()`
 
+// onTop are the texts of a page that lie on one another.
+const onTop = `(() => {
+  const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), all = [];
+  for (let t; all.length < 6000 && (t = texts.nextNode());) {
+    const e = t.parentElement;
+    const head = e.closest('thead');
+    if (!t.data.trim() || e.closest('.sr, .skip, option') || head && getComputedStyle(head).clipPath !== 'none' || !e.checkVisibility()) continue;
+    const range = document.createRange();
+    range.selectNodeContents(t);
+    const bottom = e.closest('.map')?.getBoundingClientRect().bottom ?? Infinity; // it is scrolled
+    for (const r of range.getClientRects()) if (r.bottom < bottom) all.push({r, e, text: t.data.trim().slice(0, 60)});
+  }
+  all.sort((a, b) => a.r.top - b.r.top);
+  all.forEach((a, i) => {
+    for (let k = i + 1; k < all.length && all[k].r.top < a.r.bottom - 4; k++) {
+      const b = all[k];
+      if (a.e !== b.e && Math.min(a.r.right, b.r.right) - Math.max(a.r.left, b.r.left) > 2 && b.r.bottom > a.r.top + 4) found.push(a.text + ' | ' + b.text);
+    }
+  });
+  return found.slice(0, 5);
+})()`
+
 func TestNoPageIsWiderThanItsWindow(t *testing.T) {
-	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark")
+	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, and no text lies on another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
 	worlds := pagetest.Worlds()
 	worlds["hostile"] = pagetest.Hostile()
 	checked := 0
@@ -35,12 +58,20 @@ func TestNoPageIsWiderThanItsWindow(t *testing.T) {
 			b := open(t, &loopback.Controller{URL: server.URL})
 			for _, path := range world.Paths(3) {
 				b.visit(path)
-				for _, scheme := range []string{"light", "dark"} {
-					b.run(protocol(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}))
+				for _, as := range []struct {
+					scheme string
+					font   int64
+				}{{"light", 16}, {"dark", 16}, {"light", 20}} {
+					b.run(protocol(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: as.scheme}}}),
+						protocol(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: as.font}}))
 					for _, width := range []int64{1280, 375} {
 						b.run(chromedp.EmulateViewport(width, 900))
-						for _, part := range value[[]string](b, tooWide) {
-							t.Errorf("%s (%s, %d px): %s", path, scheme, width, part)
+						for _, part := range append(value[[]string](b, tooWide), value[[]string](b, onTop)...) {
+							t.Errorf("%s (%s, %d px, letters of %d px): %s", path, as.scheme, width, as.font, part)
+						}
+						size := value[float64](b, "parseFloat(getComputedStyle(document.body).fontSize)")
+						if ratio := size / float64(as.font); ratio < .9 || ratio > 1.35 {
+							t.Errorf("%s has letters of %.1f px where the reader has set %d px", path, size, as.font)
 						}
 						checked++
 					}
