@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
@@ -82,12 +83,18 @@ func TestTheControllerIsKilledAndComesBack(t *testing.T) {
 	w := newController(t)
 	w.fleet(1)
 	b := open(t, w.Controller)
+	b.run(protocol(emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}))
 	b.signIn(w.Token("alice", api.ScopeViewer).Secret, "/ui/nodes")
 	b.untilShown("worker0")
 	b.untilConnected()
 	value[bool](b, mark)
 	w.End(syscall.SIGKILL)
 	b.until("the page says that it has lost the controller", "!("+connected+")")
+	said := value[string](b, "document.getElementById('connection').textContent")
+	at, err := time.Parse("Connection lost since "+time.TimeOnly, said)
+	if ago := time.Since(time.Now().UTC().Truncate(24 * time.Hour).Add(at.Sub(at.Truncate(24 * time.Hour)))).Abs(); err != nil || ago > time.Minute && ago < 24*time.Hour-time.Minute {
+		t.Errorf("a browser of another zone says %q: not as all other times, in UTC (%v)", said, err)
+	}
 	w.Start()
 	w.PutParams(w.instances[0], loopback.ClusterParams(""), loopback.Workers(id, 0, 2))
 	began := time.Now()

@@ -39,7 +39,7 @@ func unconfirmed(b badge, yes bool) badge {
 // stamp is a time on a page. The script keeps the age in it true; a fragment has the time alone
 // until then, so that it is the same whenever it is written.
 type stamp struct {
-	// ISO is for programs, Moment for people; both are empty for no time.
+	// ISO is for programs, Moment for people, in UTC; both are empty for no time.
 	ISO, Moment string
 	// Show says what the script shows: age ("5m02s ago"), minute ("5m ago"), for ("5m02s"), or both
 	// the time and its age.
@@ -61,7 +61,7 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 	if t == nil || t.IsZero() {
 		return stamp{}
 	}
-	s := stamp{ISO: t.UTC().Format(time.RFC3339), Moment: describe.Moment(*t), Show: show}
+	s := stamp{ISO: t.UTC().Format(time.RFC3339), Moment: t.UTC().Format(time.DateTime), Show: show}
 	switch {
 	case f.Fragment:
 		s.Text = s.Moment

@@ -660,6 +660,20 @@ func TestHealthyNodesFold(t *testing.T) {
 	}
 }
 
+// Each page says once in which zone its times are, and has them all in that one.
+func TestTimesHaveOneZone(t *testing.T) {
+	zoned := regexp.MustCompile(`\d:\d\d(:\d\d)?(Z| ?[+-]\d\d:?\d\d|[ ]?[A-Z]{3,4}\b)`)
+	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
+		text := textOf(t, written(t, w, path, false))
+		if n := strings.Count(text, "UTC"); n != 1 && path != page.PathSignIn {
+			t.Errorf("it says its zone %d times", n)
+		}
+		if other := zoned.FindString(text); other != "" {
+			t.Errorf("a time has a zone of its own: %s", other)
+		}
+	})
+}
+
 // BenchmarkOverview is the overview with as many nodes as it draws.
 func BenchmarkOverview(b *testing.B) {
 	w, n := pagetest.Fleet(4000), 0

@@ -104,7 +104,7 @@
   function say(state) {
     if (state === 'live') lostAt = null;
     else if (!lostAt) lostAt = new Date();
-    var text = state === 'live' ? 'Live' : 'Connection lost since ' + lostAt.toTimeString().slice(0, 8);
+    var text = state === 'live' ? 'Live' : 'Connection lost since ' + lostAt.toISOString().slice(11, 19);
     if (connection.textContent !== text) connection.textContent = text;
     connection.dataset.state = state;
   }
