@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func (h *history) event(r *rapid.T) {
 	case "format":
 		h.formatSome(r, server)
 	case "token":
-		made, err := h.Tokens.Create(context.Background(), api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
+		made, err := h.Tokens.Create(context.Background(), api.TokenRequest{Name: fmt.Sprint("t", len(h.tokens)), Scope: api.ScopeOperator})
 		h.must(err)
 		h.tokens[made.Token.ID] = made.Secret
 	case "revoke token":

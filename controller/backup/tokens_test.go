@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"testing"
@@ -69,7 +70,7 @@ func (f *fleet) event(r *rapid.T) {
 	ctx := context.Background()
 	switch event := rapid.SampledFrom([]string{"create", "revoke", "back up", "restore"}).Draw(r, "event"); {
 	case event == "create":
-		made, err := f.Tokens.Create(ctx, api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
+		made, err := f.Tokens.Create(ctx, api.TokenRequest{Name: fmt.Sprint("t", len(f.secrets)), Scope: api.ScopeOperator})
 		f.must(err)
 		f.secrets[made.Token.ID], f.good[made.Token.ID] = made.Secret, true
 	case event == "revoke" && len(f.good) > 0:

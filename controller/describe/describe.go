@@ -74,6 +74,14 @@ func RelativeMinute(at, now time.Time) string {
 // Moment is a time in UTC, to the second.
 func Moment(at time.Time) string { return at.UTC().Format(time.DateTime + "Z") }
 
+// TokenEnd says until when an API token is good.
+func TokenEnd(t api.Token) string {
+	if t.ExpiresAt == nil {
+		return "has no end"
+	}
+	return "is good until " + Moment(*t.ExpiresAt)
+}
+
 // Size is a number of bytes in binary units.
 func Size(bytes int64) string {
 	const units = "KMGTPE"

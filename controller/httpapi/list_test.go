@@ -35,9 +35,9 @@ func populated(t *testing.T) *world {
 			"topology": {"servers": [{"id": %q, "name": "registry", "connectionPoints": [{"name": "CP1", "addresses": ["10.10.2.5"]}]}]}}`, "7"+id[:1]+id[2:])
 		w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+id, second), http.StatusCreated, nil)
 	}
-	for range 3 {
+	for n := range 3 {
 		w.ok(w.as(w.operator, "POST", instancePath+"/operations", `{"operation": "INSTANTIATE", "phase": "START"}`), http.StatusAccepted, nil)
-		w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "third", "scope": "viewer"}`), http.StatusCreated, nil)
+		w.ok(w.as(w.operator, "POST", "/v1/tokens", fmt.Sprintf(`{"name": "third-%d", "scope": "viewer"}`, n)), http.StatusCreated, nil)
 	}
 	return w
 }

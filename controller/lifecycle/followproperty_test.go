@@ -31,6 +31,7 @@ type follower struct {
 	nodes   atomic.Int64 // commits that have changed records of nodes
 	// lastToken is the last token that Changed was told of.
 	lastToken atomic.Value
+	marks     int // tokens that catchUp has made
 	// waits are those at the leader and here, by key, and known how many commits there were
 	// when they began.
 	waits             map[string][2]wait
@@ -75,7 +76,8 @@ func (f *follower) begin(h *history) {
 
 // catchUp waits until all that the leader has committed was told here.
 func (f *follower) catchUp(h *history) {
-	last, err := h.Tokens.Create(h.Ctx, api.TokenRequest{Name: "last", Scope: api.ScopeViewer})
+	f.marks++ // a token of one name at a time
+	last, err := h.Tokens.Create(h.Ctx, api.TokenRequest{Name: fmt.Sprint("last", f.marks), Scope: api.ScopeViewer})
 	h.Must(err)
 	for found := false; !found; {
 		changed, stop := f.hub.Watch(last.Token.ID)

@@ -49,6 +49,7 @@ type Controller struct {
 	t       testing.TB
 	o       Options
 	process *process.Process
+	tokens  map[string]int // how many Token has made of a name
 }
 
 // Bin is the folder of the built binaries, which NODEHITCH_BIN may name.

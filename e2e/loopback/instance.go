@@ -122,9 +122,15 @@ func (c *Controller) JoinToken(instance string) string {
 	return token.Token
 }
 
-// Token makes an API token.
+// Token makes an API token. One of each name lives at a time, so the second one has another name.
 func (c *Controller) Token(name string, scope api.Scope) *api.NewToken {
 	c.t.Helper()
+	if c.tokens == nil {
+		c.tokens = map[string]int{}
+	}
+	if c.tokens[name]++; c.tokens[name] > 1 {
+		name = fmt.Sprint(name, "-", c.tokens[name])
+	}
 	token, err := client.Read[api.NewToken](c.API.CreateToken(c.t.Context(), api.TokenRequest{Name: name, Scope: scope}))
 	if err != nil {
 		c.t.Fatal(err)

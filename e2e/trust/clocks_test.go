@@ -128,7 +128,7 @@ func (w *clocks) startController() {
 		"listen: %[1]s:8443\nnames: [%[1]s]\nadvertiseUrls: [https://%[1]s:8443]\nmetricsListen: \"\"\nattestation: {mode: token}\nlog: {level: debug}\npollSeconds: 5\n", address))
 	w.push(w.controller, "/etc/systemd/system/nodehitch-controller.service", 0o644, []byte(controllerUnit))
 	w.exec(w.controller, "systemctl", "start", "nodehitch-controller")
-	token := w.exec(w.controller, "env", "HOME=/root", "NODEHITCH_SERVER=unix:///run/nodehitch/controller.sock", "hitchctl", "create", "token", "trust")
+	token := w.exec(w.controller, "env", "HOME=/root", "NODEHITCH_SERVER=unix:///run/nodehitch/controller.sock", "hitchctl", "create", "token", "trust", "--expires-in", "never")
 	root, err := w.controller.Pull(w.t.Context(), "/var/lib/nodehitch/controller/pki/root.pem")
 	if err != nil {
 		w.t.Fatal(err)

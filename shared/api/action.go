@@ -36,6 +36,8 @@ func (a Action) Command() string {
 		return "hitchctl volume reformat " + or("VOLUME")
 	case CallRevokeNode:
 		return "hitchctl node revoke " + or("NODE")
+	case CallRevokeToken:
+		return "hitchctl delete token " + or("TOKEN")
 	}
 	return ""
 }

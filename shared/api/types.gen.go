@@ -25,6 +25,7 @@ const (
 	CallReenrollNode    ActionCall = "reenrollNode"
 	CallReformatVolume  ActionCall = "reformatVolume"
 	CallRevokeNode      ActionCall = "revokeNode"
+	CallRevokeToken     ActionCall = "revokeToken"
 )
 
 // Valid indicates whether the value is a known member of the ActionCall enum.
@@ -55,6 +56,8 @@ func (e ActionCall) Valid() bool {
 	case CallReformatVolume:
 		return true
 	case CallRevokeNode:
+		return true
+	case CallRevokeToken:
 		return true
 	default:
 		return false
@@ -746,7 +749,7 @@ type Action struct {
 	// again. createToken: make a token. getOperation: wait for the end of the operation in the way. listNodes, listVolumes: see which
 	// there are. postOperation: repeat the request with a member. putInstance: make the instance, or bring what is valid now.
 	// reenrollNode: let the server enroll once more. reformatVolume: permit a format, which erases the volume. revokeNode: end the
-	// identity of a server that is lost, or was revoked after the backup
+	// identity of a server that is lost, or was revoked after the backup. revokeToken: end the token that has the name
 	Call ActionCall `json:"call"`
 
 	// ID The instance, node, volume, token or operation that the call is about. None: the operator knows which
@@ -761,7 +764,7 @@ type Action struct {
 // again. createToken: make a token. getOperation: wait for the end of the operation in the way. listNodes, listVolumes: see which
 // there are. postOperation: repeat the request with a member. putInstance: make the instance, or bring what is valid now.
 // reenrollNode: let the server enroll once more. reformatVolume: permit a format, which erases the volume. revokeNode: end the
-// identity of a server that is lost, or was revoked after the backup
+// identity of a server that is lost, or was revoked after the backup. revokeToken: end the token that has the name
 type ActionCall string
 
 // Activity What the agent is doing now; absent while it is idle.

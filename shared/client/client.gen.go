@@ -289,12 +289,16 @@ type ClientInterface interface {
 
 	// CreateTokenWithBody Create an API token; its secret is only in this answer
 	//
+	// 409 `conflict` while there is one of this name that was neither revoked nor has expired.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
 	CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateToken Create an API token; its secret is only in this answer
+	//
+	// 409 `conflict` while there is one of this name that was neither revoked nor has expired.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -973,6 +977,8 @@ func (c *Client) ListTokens(ctx context.Context, params *ListTokensParams, reqEd
 
 // CreateTokenWithBody Create an API token; its secret is only in this answer
 //
+// 409 `conflict` while there is one of this name that was neither revoked nor has expired.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/tokens (the `CreateToken` operationId).
@@ -989,6 +995,8 @@ func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, bo
 }
 
 // CreateToken Create an API token; its secret is only in this answer
+//
+// 409 `conflict` while there is one of this name that was neither revoked nor has expired.
 //
 // Takes a body of the `application/json` content type.
 //

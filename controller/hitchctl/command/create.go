@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/connect"
-	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -25,7 +25,7 @@ func (a *app) create() *cobra.Command {
 
 type tokenFlags struct {
 	scope   string
-	expires time.Duration
+	expires string
 	context string // path of the file
 	name    string // of the context in it, "" for the only one
 	server  []string
@@ -40,10 +40,14 @@ func (a *app) createToken() *cobra.Command {
 		Long: `Make an API token. Its secret is printed this once and kept nowhere: the controller
 has only its hash. With --write-context a complete context file (server, root
 certificate, token) is written instead, for hitchctl on another machine. A file that is
-there is not replaced without --force; with --context-name one more context is added to it.`,
+there is not replaced without --force; with --context-name one more context is added to it.
+
+A token is good for 90 days, unless --expires-in says for how long. With --expires-in never
+it has no end: that is for programs that nobody gives another token in time. A second token
+of one name is refused: delete the first, or choose another name.`,
 		Example: `  hitchctl create token alice > alice.token
-  hitchctl create token dashboard --scope viewer --expires-in 720h
-  hitchctl create token tacker --scope tacker > tacker.token
+  hitchctl create token dashboard --scope viewer --expires-in 30d
+  hitchctl create token tacker --scope tacker --expires-in never > tacker.token
   hitchctl create token alice --write-context ~/.config/nodehitch/hitchctl.yaml
   hitchctl create token alice --write-context hitchctl.yaml --context-name berlin`,
 		Args: cobra.ExactArgs(1),
@@ -53,7 +57,7 @@ there is not replaced without --force; with --context-name one more context is a
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.scope, "scope", string(api.ScopeOperator), "operator, viewer (reads, and no secrets), or tacker (what Tacker's hooks need of instances)")
-	flags.DurationVar(&f.expires, "expires-in", 0, "lifetime, a minute or more (default unlimited)")
+	flags.StringVar(&f.expires, "expires-in", "90d", "lifetime, a minute or more, such as 12h or 30d; never for none")
 	flags.StringVar(&f.context, "write-context", "", "write a context file for hitchctl with the token, mode 0600")
 	flags.StringVar(&f.name, "context-name", "", "add the context to the file under this name, and keep the others")
 	flags.StringSliceVar(&f.server, "context-server", nil, "URLs of the controller in the context file (default those that agents use)")
@@ -64,12 +68,16 @@ there is not replaced without --force; with --context-name one more context is a
 }
 
 func (a *app) makeToken(ctx context.Context, c *client.Controller, name string, f tokenFlags) error {
-	body := api.TokenRequest{Name: name, Scope: api.Scope(f.scope), ExpiresInSeconds: int64(f.expires / time.Second)}
-	switch {
-	case !body.Scope.Valid():
+	body := api.TokenRequest{Name: name, Scope: api.Scope(f.scope)}
+	if !body.Scope.Valid() {
 		return usageError{nearest.Unknown("scope", f.scope, scopes)}
-	case f.expires < 0 || f.expires > 0 && f.expires < time.Minute:
-		return usagef("--expires-in %s: expected a minute or more", present.Typed(f.expires))
+	}
+	if f.expires != "never" {
+		life, err := parseSpan(f.expires)
+		if err != nil || life < time.Minute {
+			return usagef("--expires-in %s: expected a minute or more, such as 12h or 30d, or never", f.expires)
+		}
+		body.ExpiresInSeconds = int64(life / time.Second)
 	}
 	var trust *api.Trust
 	var file *connect.File
@@ -95,11 +103,11 @@ func (a *app) makeToken(ctx context.Context, c *client.Controller, name string, 
 	}
 	switch {
 	case trust != nil:
-		return a.writeContext(file, f, *trust, made.Secret)
+		return a.writeContext(file, f, *trust, *made)
 	case f.output != asTable:
 		return a.encode(f.output, made)
 	}
-	fmt.Fprintf(a.err, "token %s (%s, %s); this is its secret, shown only now:\n", made.Token.ID, made.Token.Name, made.Token.Scope)
+	fmt.Fprintf(a.err, "token %s (%s, %s) %s; this is its secret, shown only now:\n", made.Token.ID, made.Token.Name, made.Token.Scope, describe.TokenEnd(made.Token))
 	return a.print(made.Secret)
 }
 
@@ -120,14 +128,14 @@ func (f tokenFlags) contextFile() (*connect.File, error) {
 	return file, nil
 }
 
-func (a *app) writeContext(file *connect.File, f tokenFlags, trust api.Trust, secret string) error {
+func (a *app) writeContext(file *connect.File, f tokenFlags, trust api.Trust, made api.NewToken) error {
 	server := connect.Join(f.server)
 	if server == "" {
 		server = connect.Join(trust.Urls)
 	}
-	file.Set(f.name, connect.Context{Server: server, CA: trust.RootCertificate, Pin: trust.Pin, Token: secret})
+	file.Set(f.name, connect.Context{Server: server, CA: trust.RootCertificate, Pin: trust.Pin, Token: made.Secret})
 	if err := file.Save(); err != nil {
 		return err
 	}
-	return a.print("context for " + strings.Join(server.List(), ", ") + " written to " + f.context)
+	return a.print("context for " + strings.Join(server.List(), ", ") + " written to " + f.context + "; its token " + describe.TokenEnd(made.Token))
 }

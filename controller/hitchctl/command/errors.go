@@ -108,6 +108,7 @@ var outcomes = map[api.ActionCall]string{
 	api.CallReenrollNode:    "lets it enroll again",
 	api.CallReformatVolume:  "permits a format, which erases the volume",
 	api.CallRevokeNode:      "ends an identity",
+	api.CallRevokeToken:     "revokes it",
 }
 
 // actionsHint are the actions that the controller names, as commands; "" for none.

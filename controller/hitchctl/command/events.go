@@ -3,8 +3,11 @@ package command
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +19,8 @@ import (
 const eventsHelp = `Show what has happened, oldest first: to instances, operations, nodes, volumes, API tokens
 and upgrades of agents, when, who caused it and why. The controller keeps 30 days at most.
 
-Without --since these are the newest. With --watch events are shown as they come; with
+Without --since these are the newest. --since takes an age, such as 5m, 2h or 3d, or the
+sequence of an event, which -o json shows. With --watch events are shown as they come; with
 -o json one line of JSON for each.`
 
 // events are the flags of `events`.
@@ -26,7 +30,7 @@ type events struct {
 	watch                  bool
 	instance, node, volume string
 	kind                   string
-	since                  int64
+	since                  string
 	limit                  int
 }
 
@@ -36,7 +40,7 @@ func (a *app) events() *cobra.Command {
 		Use: "events", Short: "Show what has happened, to what, when and by whom", Long: eventsHelp, Args: cobra.NoArgs,
 		Example: `  hitchctl events --watch
   hitchctl events --node storage_server
-  hitchctl events --type Revoked
+  hitchctl events --since 2h --type Revoked
   hitchctl events --instance 0b1a5c2e -o json`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              a.withController(func(ctx context.Context, c *client.Controller, _ []string) error { return e.do(ctx, c) }),
@@ -47,7 +51,7 @@ func (a *app) events() *cobra.Command {
 	cmd.Flags().StringVar(&e.node, "node", "", "only those about this node")
 	cmd.Flags().StringVar(&e.volume, "volume", "", "only those about this volume")
 	cmd.Flags().StringVar(&e.kind, "type", "", "only those of this type, such as Revoked")
-	cmd.Flags().Int64Var(&e.since, "since", 0, "only those after this sequence, which -o json shows")
+	cmd.Flags().StringVar(&e.since, "since", "", "only those that are younger, such as 5m, 2h or 3d, or that follow this sequence")
 	cmd.Flags().IntVar(&e.limit, "limit", 100, "without --since: how many of the newest")
 	_ = cmd.RegisterFlagCompletionFunc("instance", instanceKind.complete(a, false))
 	_ = cmd.RegisterFlagCompletionFunc("node", nodeKind.complete(a, false))
@@ -59,21 +63,32 @@ func (e *events) do(ctx context.Context, c *client.Controller) error {
 	if e.limit < 1 || e.limit > mostEvents {
 		return usagef("--limit %d: expected a number from 1 to %d", e.limit, mostEvents)
 	}
-	if e.since < 0 {
-		return usagef("--since %d: expected a sequence, which is above 0", e.since)
-	}
 	params, err := e.params(ctx, c)
 	if err != nil {
 		return err
 	}
-	if e.watch {
-		return e.follow(ctx, c, params)
-	}
-	ctx, cancel := withinCall(ctx)
-	defer cancel()
-	list, err := listEvents(ctx, c, params)
+	age, err := e.from(&params)
 	if err != nil {
 		return err
+	}
+	if e.watch && age == 0 {
+		return e.follow(ctx, c, params)
+	}
+	within, cancel := withinCall(ctx)
+	defer cancel()
+	list, err := listEvents(within, c, params)
+	if err != nil {
+		return err
+	}
+	if age > 0 {
+		e.keepYounger(list, age)
+	}
+	if e.watch {
+		if err := e.show(list.Items); err != nil {
+			return err
+		}
+		params.Since = &list.Sequence
+		return e.follow(ctx, c, params)
 	}
 	if e.output != asTable {
 		return e.app.encode(e.output, list)
@@ -100,10 +115,36 @@ func (e *events) params(ctx context.Context, c *client.Controller) (params api.L
 	if e.kind != "" {
 		params.Type = (*api.EventType)(&e.kind)
 	}
-	if params.Limit = &e.limit; e.since > 0 {
-		params.Since = &e.since
-	}
+	params.Limit = &e.limit
 	return params, nil
+}
+
+// from asks for the events that follow a sequence, or for as many as there are to find those of an
+// age, which the API does not know.
+func (e *events) from(params *api.ListEventsParams) (age time.Duration, err error) {
+	sequence, err := strconv.ParseInt(e.since, 10, 64)
+	switch {
+	case e.since == "":
+		return 0, nil
+	case err == nil && sequence > 0:
+		params.Since = &sequence
+		return 0, nil
+	}
+	if age, err = parseSpan(e.since); err != nil || age == 0 {
+		return 0, usagef("--since %s: expected an age such as 5m, 2h or 3d, or a sequence, which is above 0", e.since)
+	}
+	most := mostEvents
+	params.Limit = &most
+	return age, nil
+}
+
+// keepYounger leaves the events that are younger than the age.
+func (e *events) keepYounger(list *api.EventList, age time.Duration) {
+	n, begin := len(list.Items), e.app.now().Add(-age)
+	list.Items = slices.DeleteFunc(list.Items, func(event api.Event) bool { return event.At.Before(begin) })
+	if n == mostEvents && len(list.Items) == n {
+		e.app.warn(fmt.Sprintf("only the newest %d events are shown; --instance, --node, --volume or --type leave out others", n))
+	}
 }
 
 // mostEvents is the most that one answer has.

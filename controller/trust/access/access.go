@@ -39,7 +39,8 @@ type Service struct {
 	Log *slog.Logger
 }
 
-// Create makes a token. Its secret is in the result and nowhere else.
+// Create makes a token. Its secret is in the result and nowhere else. conflict if there is one of
+// its name that lives.
 func (s *Service) Create(ctx context.Context, r api.TokenRequest) (api.NewToken, error) {
 	id := hex.EncodeToString(random(idBytes))
 	secret := id + "." + base64.RawURLEncoding.EncodeToString(random(secretBytes))
@@ -55,6 +56,9 @@ func (s *Service) Create(ctx context.Context, r api.TokenRequest) (api.NewToken,
 	}
 	err := s.Store.Update(func(tx *store.Tx) error {
 		tx.By(event.Caller(ctx))
+		if err := nameIsFree(tx, r.Name, now); err != nil {
+			return err
+		}
 		return tx.Tokens().Put(id, store.Token{Token: token, MAC: s.mac(secret), Epoch: s.Store.Epoch()})
 	})
 	if err != nil {
@@ -62,6 +66,19 @@ func (s *Service) Create(ctx context.Context, r api.TokenRequest) (api.NewToken,
 	}
 	s.Log.Info("API token created", "event", api.EventTokenCreated, "token", id, "name", token.Name, "scope", token.Scope)
 	return api.NewToken{Token: token, Secret: secret}, nil
+}
+
+// nameIsFree is a conflict if a token of the name was neither revoked nor has expired. One that
+// waits for its confirmation after a restore lives. A store of before may hold several.
+func nameIsFree(tx *store.Tx, name string, now time.Time) error {
+	tokens, err := tx.Tokens().All()
+	for _, t := range tokens {
+		if t.Name == name && t.RevokedAt == nil && (t.ExpiresAt == nil || now.Before(*t.ExpiresAt)) {
+			return api.NewProblem(api.ProblemConflict, fmt.Sprintf("there is an API token %s already: %s, scope %s, made %s; delete it, or choose another name",
+				name, t.ID, t.Scope, t.CreatedAt.UTC().Format(time.RFC3339))).With(api.Action{Call: api.CallRevokeToken, ID: t.ID})
+		}
+	}
+	return err
 }
 
 // maxLifeSeconds keeps the expiry within what a time.Duration can represent.

@@ -52,6 +52,13 @@ func (r *room) create(t *testing.T, request api.TokenRequest) api.NewToken {
 	return token
 }
 
+func (r *room) restored(t *testing.T) {
+	t.Helper()
+	if _, err := r.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: r.now, Epoch: r.Store.Epoch(), RestoredAt: r.now}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func problemType(err error) string {
 	var p *api.Problem
 	if errors.As(err, &p) {
@@ -106,6 +113,52 @@ func TestOnlyTheExactSecretLetsIn(t *testing.T) {
 	}
 }
 
+// Who is told apart by a name in a list and in events has one token at a time. A store of before
+// may hold several of one name: each of them is used, confirmed and revoked by its id.
+func TestTwoTokensOfOneNameDoNotLiveAtATime(t *testing.T) {
+	r := open(t)
+	ctx := context.Background()
+	first := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator, ExpiresInSeconds: 60})
+	refused := func(when string) {
+		t.Helper()
+		_, err := r.Create(ctx, api.TokenRequest{Name: "a", Scope: api.ScopeViewer})
+		var conflict *api.Problem
+		if !errors.As(err, &conflict) || conflict.Status != 409 || !strings.Contains(conflict.Detail, first.Token.ID) || conflict.Commands() != "`hitchctl delete token "+first.Token.ID+"`" {
+			t.Errorf("%s: %v", when, err)
+		}
+		if list, err := r.List(ctx); err != nil || len(list) != 1 {
+			t.Errorf("%s there are %v (%v)", when, list, err)
+		}
+	}
+	refused("while it lives")
+	r.restored(t)
+	refused("while it waits for its confirmation")
+	r.now = r.now.Add(time.Minute)
+	second := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator}) // the first has expired
+	if err := r.Revoke(ctx, second.Token.ID); err != nil {
+		t.Fatal(err)
+	}
+	third := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator})
+
+	twin := store.Token{Token: third.Token, Epoch: r.Store.Epoch()}
+	twin.ID = "0123456789abcdef"
+	if err := r.Store.Update(func(tx *store.Tx) error { return tx.Tokens().Put(twin.ID, twin) }); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Verify(ctx, third.Secret); err != nil {
+		t.Errorf("beside another of its name: %v", err)
+	}
+	if _, err := r.Confirm(ctx, twin.ID); err != nil {
+		t.Errorf("confirmed beside another of its name: %v", err)
+	}
+	if err := r.Revoke(ctx, third.Token.ID); err != nil {
+		t.Errorf("revoked beside another of its name: %v", err)
+	}
+	if list, err := r.List(ctx); err != nil || len(list) != 2 || list[0].ID != first.Token.ID || list[1].ID != twin.ID {
+		t.Errorf("%v (%v); expected the expired one and %s", list, err, twin.ID)
+	}
+}
+
 func TestATokenExpires(t *testing.T) {
 	r := open(t)
 	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator, ExpiresInSeconds: 60})
@@ -131,9 +184,7 @@ func TestATokenOfBeforeARestoreWaitsForAnOperator(t *testing.T) {
 	r := open(t)
 	ctx := context.Background()
 	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator})
-	if _, err := r.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: r.now, Epoch: r.Store.Epoch(), RestoredAt: r.now}}); err != nil {
-		t.Fatal(err)
-	}
+	r.restored(t)
 	_, err := r.Verify(ctx, made.Secret)
 	var unconfirmed *api.Problem
 	if !errors.As(err, &unconfirmed) || unconfirmed.Type != api.ProblemUnauthorized || unconfirmed.Commands() != "`hitchctl confirm token "+made.Token.ID+"`" {
