@@ -38,6 +38,16 @@ func (s *Handler) RevokeToken(ctx context.Context, r RevokeTokenRequestObject) (
 	return RevokeToken204Response{}, nil
 }
 
+// GetWhoami says whom the caller is taken for. On the unix socket that is nobody's token.
+func (s *Handler) GetWhoami(ctx context.Context, _ GetWhoamiRequestObject) (GetWhoamiResponseObject, error) {
+	call := callOf(ctx)
+	who := wire.Whoami{Caller: call.who, Scope: wire.ScopeOperator, Token: call.token}
+	if call.token != nil {
+		who.Scope = call.token.Scope
+	}
+	return GetWhoami200JSONResponse(who), nil
+}
+
 // GetTrust shows what user_data needs.
 func (s *Handler) GetTrust(context.Context, GetTrustRequestObject) (GetTrustResponseObject, error) {
 	return GetTrust200JSONResponse(s.Trust), nil

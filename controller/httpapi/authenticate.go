@@ -76,7 +76,7 @@ func (s *Handler) bearer(c echo.Context, op endpoint) error {
 	if err != nil {
 		return err
 	}
-	call.who = "token " + token.Name
+	call.who, call.token = "token "+token.Name, &token
 	connlimit.Authenticated(c.Request().Context(), "token "+token.ID, tokenConnections)
 	if !slices.Contains(op.scopes, token.Scope) {
 		return wire.NewProblem(wire.ProblemForbidden, fmt.Sprintf("the token %s has the scope %s; this call needs %s", token.Name, token.Scope, op.needs()))

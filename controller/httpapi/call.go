@@ -9,14 +9,16 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/store/event"
 	"github.com/nodehitch/nodehitch/controller/ui"
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // call is what is known about the request in hand. It travels in its context.
 type call struct {
-	id            string // in the log and in the answer
-	operation     string // operationId, "" while there is no route
-	authenticated bool   // authenticate has let it through
-	who           string // for the log and for records; never a secret
+	id            string      // in the log and in the answer
+	operation     string      // operationId, "" while there is no route
+	authenticated bool        // authenticate has let it through
+	who           string      // for the log and for records; never a secret
+	token         *wire.Token // that the caller has shown, if it is one of the API
 	request       *http.Request
 	joinToken     string
 	nodeID        string

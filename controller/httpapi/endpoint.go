@@ -54,7 +54,7 @@ var giveSecrets = []string{"getJoinToken", "getClusterAccess", "getFile", "getBa
 // forTacker are the operations that Tacker's hooks need.
 var forTacker = []string{
 	"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getClusterAccess", "getTrust",
-	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode",
+	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode", "getWhoami",
 }
 
 // endpointsOf reads the whole document, so that nothing in it can be forgotten:

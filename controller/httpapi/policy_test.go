@@ -19,7 +19,7 @@ var policy = map[string]string{
 
 	"listInstances": "viewer", "getInstance": "viewer", "listInstanceOperations": "viewer", "getOperation": "viewer",
 	"listOperations": "viewer", "listNodes": "viewer", "getNode": "viewer", "listVolumes": "viewer", "getVolume": "viewer",
-	"getAgents": "viewer", "listTokens": "viewer", "listEvents": "viewer", "getTrust": "viewer",
+	"getAgents": "viewer", "listTokens": "viewer", "listEvents": "viewer", "getTrust": "viewer", "getWhoami": "viewer",
 
 	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "deleteFile": "operator", "getJoinToken": "operator", "getClusterAccess": "operator",
 	"postOperation": "operator", "cancelOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",
@@ -34,7 +34,7 @@ var policy = map[string]string{
 // forTacker is what a token of scope tacker may call.
 var forTacker = []string{
 	"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getClusterAccess", "getTrust",
-	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode",
+	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode", "getWhoami",
 }
 
 // paths fills the parameters of the document's paths.

@@ -156,6 +156,9 @@ type ServerInterface interface {
 	// ReformatVolume Permit one more format; all data on the volume is lost
 	// (POST /v1/volumes/{volumeId}/reformat)
 	ReformatVolume(ctx echo.Context, volumeID VolumeID) error
+	// GetWhoami Whom the controller takes the caller for (any scope)
+	// (GET /v1/whoami)
+	GetWhoami(ctx echo.Context) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -1435,6 +1438,15 @@ func (w *ServerInterfaceWrapper) ReformatVolume(ctx echo.Context) error {
 	return err
 }
 
+// GetWhoami converts echo context to params.
+func (w *ServerInterfaceWrapper) GetWhoami(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetWhoami(ctx)
+	return err
+}
+
 // This is a simple interface which specifies echo.Route addition functions which
 // are present on both echo.Echo and echo.Group, since we want to allow using
 // either of them for path registration
@@ -1519,6 +1531,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/v1/tokens/:tokenId", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
 	router.POST(options.BaseURL+"/v1/tokens/:tokenId/confirm", wrapper.ConfirmToken, options.OperationMiddlewares["confirmToken"]...)
+	router.GET(options.BaseURL+"/v1/whoami", wrapper.GetWhoami, options.OperationMiddlewares["getWhoami"]...)
 	router.GET(options.BaseURL+"/v1/backup", wrapper.GetBackup, options.OperationMiddlewares["getBackup"]...)
 	router.GET(options.BaseURL+"/v1/trust", wrapper.GetTrust, options.OperationMiddlewares["getTrust"]...)
 	router.POST(options.BaseURL+"/v1/enroll", wrapper.Enroll, options.OperationMiddlewares["enroll"]...)
@@ -4031,6 +4044,51 @@ func (response ReformatVolumedefaultApplicationProblemPlusJSONResponse) VisitRef
 	return err
 }
 
+type GetWhoamiRequestObject struct {
+}
+
+type GetWhoamiResponseObject interface {
+	VisitGetWhoamiResponse(w http.ResponseWriter) error
+}
+
+type GetWhoami200JSONResponse Whoami
+
+func (response GetWhoami200JSONResponse) VisitGetWhoamiResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetWhoamidefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetWhoamidefaultApplicationProblemPlusJSONResponse) VisitGetWhoamiResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetHealthz The process is alive
@@ -4171,6 +4229,9 @@ type StrictServerInterface interface {
 	// ReformatVolume Permit one more format; all data on the volume is lost
 	// (POST /v1/volumes/{volumeId}/reformat)
 	ReformatVolume(ctx context.Context, request ReformatVolumeRequestObject) (ReformatVolumeResponseObject, error)
+	// GetWhoami Whom the controller takes the caller for (any scope)
+	// (GET /v1/whoami)
+	GetWhoami(ctx context.Context, request GetWhoamiRequestObject) (GetWhoamiResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx echo.Context, request any) (any, error)
@@ -5575,6 +5636,29 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 		return err
 	} else if validResponse, ok := response.(ReformatVolumeResponseObject); ok {
 		return validResponse.VisitReformatVolumeResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetWhoami operation middleware
+func (sh *strictHandler) GetWhoami(ctx echo.Context) error {
+	var request GetWhoamiRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetWhoami(ctx.Request().Context(), request.(GetWhoamiRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetWhoami")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetWhoamiResponseObject); ok {
+		return validResponse.VisitGetWhoamiResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

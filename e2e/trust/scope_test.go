@@ -110,7 +110,7 @@ func credentials(a *attempt) map[string]credential {
 	viewing.refusal = map[string]int{"operator": http.StatusForbidden}
 	tacker := with(line, a.w.Token("trust", api.ScopeTacker).Secret)
 	tacker.calls = []string{"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getClusterAccess", "getTrust",
-		"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode"}
+		"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode", "getWhoami"}
 	tacker.refusal = map[string]int{"viewer": http.StatusForbidden, "operator": http.StatusForbidden}
 	return map[string]credential{
 		"no credential":          {caller: line, meets: []string{"open"}},

@@ -2000,6 +2000,17 @@ type VolumeList struct {
 	Items []Volume `json:"items"`
 }
 
+// Whoami Whom the controller takes the caller for.
+type Whoami struct {
+	// Caller As `by` of an event has it: `token NAME`, or a user of the controller's machine on its unix socket
+	Caller string `json:"caller"`
+
+	// Scope operator: everything. viewer: what reads, without secrets. tacker: what Tacker's hooks need, which is PUT, plan, GET
+	// and DELETE of an instance, the upload of its files, its operations, its join token, the trust, and GET of one node.
+	Scope Scope  `json:"scope"`
+	Token *Token `json:"token,omitempty"`
+}
+
 // Withheld A section that a node does not get yet, and why.
 type Withheld struct {
 	Message string `json:"message"`

@@ -517,6 +517,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/volumes/{volumeId}/reformat (the `ReformatVolume` operationId).
 	ReformatVolume(ctx context.Context, volumeID VolumeID, body ReformatVolumeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetWhoami Whom the controller takes the caller for (any scope)
+	//
+	// Corresponds with GET /v1/whoami (the `GetWhoami` operationId).
+	GetWhoami(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // GetHealthz The process is alive
@@ -1496,6 +1501,21 @@ func (c *Client) ReformatVolumeWithBody(ctx context.Context, volumeID VolumeID, 
 // Corresponds with POST /v1/volumes/{volumeId}/reformat (the `ReformatVolume` operationId).
 func (c *Client) ReformatVolume(ctx context.Context, volumeID VolumeID, body ReformatVolumeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReformatVolumeRequest(c.Server, volumeID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetWhoami Whom the controller takes the caller for (any scope)
+//
+// Corresponds with GET /v1/whoami (the `GetWhoami` operationId).
+func (c *Client) GetWhoami(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetWhoamiRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -4035,6 +4055,33 @@ func NewReformatVolumeRequestWithBody(server string, volumeID VolumeID, contentT
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetWhoamiRequest constructs an http.Request for the GetWhoami method
+func NewGetWhoamiRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/whoami")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }

@@ -161,5 +161,9 @@ func (a *app) quick(do func(ctx context.Context, c *client.Controller, args []st
 }
 
 func withinCall(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer within %s", present.Typed(callTimeout)))
+	return within(ctx, callTimeout)
+}
+
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", present.Typed(limit)))
 }

@@ -1,10 +1,16 @@
 package command
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/hitchctl/failover"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -72,7 +78,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	section("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.vnfPackage(), a.operate(), a.wait(), a.cancel(), a.delete())
-	section("show", "Show:", a.get(), a.describe(), a.events())
+	section("show", "Show:", a.get(), a.describe(), a.events(), a.whoami())
 	section("decide", "Give access and decide:", a.create(), a.node(), a.agents(), a.volume())
 	section("keep", "Keep and restore:", a.backup(), a.confirm())
 	group(root, a.config(), a.version())
@@ -87,14 +93,35 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// version prints which build this is.
+// versionWithin is how long the controller has to say its version.
+const versionWithin = 5 * time.Second
+
+// version prints which build this is, and which one the controller is, if it answers.
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version of hitchctl", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version of hitchctl, and of the controller if it answers", Args: cobra.NoArgs,
 		Example: "  hitchctl version",
-		RunE: func(*cobra.Command, []string) error {
-			_, err := a.out.Write([]byte("hitchctl version " + version.Version + "\n"))
-			return err
-		},
+		RunE: a.run(func(ctx context.Context, _ []string) error {
+			if err := a.print("hitchctl version " + version.Version); err != nil {
+				return err
+			}
+			ctx, cancel := within(failover.AtOnce(ctx), versionWithin)
+			defer cancel()
+			of, err := a.controllerVersion(ctx)
+			if err != nil {
+				a.warn("the controller's version is not known: " + err.Error())
+				return nil
+			}
+			return a.print("controller version " + screen.Clean(of.Version))
+		}),
 	}
+}
+
+func (a *app) controllerVersion(ctx context.Context) (*api.Version, error) {
+	c, err := a.controller()
+	if err != nil {
+		return nil, err
+	}
+	defer c.CloseIdle()
+	return client.Read[api.Version](c.GetVersion(ctx))
 }

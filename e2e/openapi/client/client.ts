@@ -122,6 +122,8 @@ async function tokens() {
   must(list.items.some((token) => token.id === made.token.id), "the token is not in the list");
   const viewer = caller(made.secret);
   await good(viewer.GET("/v1/nodes"));
+  const who = await good(viewer.GET("/v1/whoami"));
+  must(who.token?.id === made.token.id && who.scope === "viewer", "the viewer is taken for another");
   await good(operator.DELETE("/v1/tokens/{tokenId}", { params }));
   const { error } = await viewer.GET("/v1/nodes");
   must(error?.type === "urn:nodehitch:problem:unauthorized", "a revoked token is good");
