@@ -28,6 +28,9 @@ func nameArguments(cmd *cobra.Command) {
 		wrong := check(cmd, args)
 		missing := missingFlags(cmd)
 		if names := argumentsOf(cmd); wrong != nil && len(args) < len(names) {
+			for i, name := range names[len(args):] {
+				names[len(args)+i] = strings.Trim(name, "[].")
+			}
 			missing = append(names[len(args):], missing...)
 		}
 		switch {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,13 +11,18 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
+// shower makes the lines that describe the object that the argument names.
+type shower func(ctx context.Context, c *client.Controller, arg string) ([]string, error)
+
 func (a *app) describe() *cobra.Command {
+	showers := map[string]shower{}
 	return group(&cobra.Command{
-		Use: "describe", Short: "Show one object in full, with what its reasons mean and what to do",
+		Use: "describe", Short: "Show objects in full, with what their reasons mean and what to do",
 		Example: `  hitchctl describe node storage_server
+  hitchctl describe node/4a0dbb52 volume/9a0d71ce
   hitchctl describe operation 0b1a5c2e/3`,
 	},
-		describing(a, nodeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+		describing(a, showers, nodeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
 			id, err := nodeKind.resolve(ctx, c, arg)
 			if err != nil {
 				return nil, err
@@ -28,8 +34,8 @@ func (a *app) describe() *cobra.Command {
 			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: orNil(n.VnfInstanceID), NodeID: &id})
 			return present.Node(a.out, *n, events, a.now()), err
 		}),
-		describing(a, instanceKind, a.describeInstance),
-		describing(a, operationKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+		describing(a, showers, instanceKind, a.describeInstance),
+		describing(a, showers, operationKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
 			o, err := operationKind.find(ctx, c, arg)
 			if err != nil {
 				return nil, err
@@ -38,7 +44,7 @@ func (a *app) describe() *cobra.Command {
 			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: &o.VnfInstanceID, Limit: &most})
 			return present.Operation(a.out, o, events, a.now()), err
 		}),
-		describing(a, volumeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+		describing(a, showers, volumeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
 			id, err := volumeKind.resolve(ctx, c, arg)
 			if err != nil {
 				return nil, err
@@ -70,17 +76,31 @@ func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg st
 	return present.Instance(a.out, *i, nodes, events, a.now()), err
 }
 
-// describing is `describe` for one kind.
-func describing[T any](a *app, k kind[T], lines func(context.Context, *client.Controller, string) ([]string, error)) *cobra.Command {
+// describing is `describe` for one kind. Others may follow as KIND/ID.
+func describing[T any](a *app, showers map[string]shower, k kind[T], show shower) *cobra.Command {
+	for _, name := range k.aliases("") {
+		showers[name] = show
+	}
 	return &cobra.Command{
-		Use: k.singular + " ID", Aliases: k.aliases(k.singular), Short: "Show " + k.withArticle() + " in full",
+		Use: k.singular + " ID...", Aliases: k.aliases(k.singular), Short: "Show " + k.withArticle() + " in full",
 		Long:    "Show " + k.withArticle() + " in full. For programs there is `hitchctl get " + k.singular + " ID -o json`.",
-		Example: "  hitchctl describe " + k.singular + " 4a0dbb52", Args: cobra.ExactArgs(1),
-		ValidArgsFunction: k.complete(a, true),
+		Example: "  hitchctl describe " + k.singular + " 4a0dbb52", Args: cobra.MinimumNArgs(1),
+		ValidArgsFunction: k.complete(a, false),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
-			text, err := lines(ctx, c, args[0])
-			if err != nil {
-				return err
+			var text []string
+			for i, arg := range args {
+				show := show
+				if kind, id, _ := strings.Cut(arg, "/"); showers[kind] != nil {
+					show, arg = showers[kind], id
+				}
+				lines, err := show(ctx, c, arg)
+				if err != nil {
+					return err
+				}
+				if i > 0 {
+					text = append(text, "")
+				}
+				text = append(text, lines...)
 			}
 			return a.print(text...)
 		}),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/query"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
@@ -17,8 +18,8 @@ import (
 const getHelp = `List objects of the controller, all of a kind or those that are named.
 
 With -o json or yaml: one object where one is named, else {"items": […]}. -o jsonpath=
-prints a part of that, as kubectl does, -o name one KIND/ID on a line. --sort-by takes
-a JSONPath of one object.`
+prints a part of that, as kubectl does, -o name one KIND/ID on a line, and
+-o custom-columns=NAME:.name,READY:.ready a table. --sort-by takes a JSONPath of one object.`
 
 const watchHelp = `
 
@@ -31,7 +32,8 @@ func (a *app) get() *cobra.Command {
 		Example: `  hitchctl get nodes --watch
   hitchctl get operations --instance 0b1a5c2e -o wide
   hitchctl get nodes -l role=worker,ready=False --sort-by lastSeenAt
-  hitchctl get node storage_server -o json`,
+  hitchctl get node storage_server -o json
+  hitchctl get nodes -o custom-columns=NAME:.name,READY:.ready,SYSTEM:.status.facts.os`,
 	},
 		getCommand(a, instanceKind),
 		getCommand(a, nodeKind),
@@ -78,7 +80,7 @@ func getCommand[T any](a *app, k kind[T]) *cobra.Command {
 			return g.do(ctx, c)
 		}),
 	}
-	outputFlag(cmd, &g.output, asWide, asName)
+	outputFlag(cmd, &g.output, asWide, asName, asColumns)
 	cmd.Flags().BoolVar(&g.noHeaders, "no-headers", false, "leave out the head of the table")
 	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with name=value or name!=value, of "+strings.Join(query.LabelNames(k.labels), ", "))
 	cmd.Flags().StringVar(&g.sortBy, "sort-by", "", "order by this JSONPath of each object, such as {.id}")
@@ -190,12 +192,31 @@ func (g *getting[T]) lines(items []T) []string {
 		return lines
 	}
 	s := g.app.out
-	if g.output == asWide {
+	columns, own := g.output.columns()
+	if own || g.output == asWide {
 		s = screen.Unlimited(s)
 	}
 	table := g.table(present.View{Wide: g.output == asWide, Now: g.app.now()}, items)
+	if own {
+		table = tableOf(columns, items)
+	}
 	table.Bare = g.noHeaders
 	return s.Lines(table)
+}
+
+// tableOf is a table of columns that the user has put together.
+func tableOf[T any](columns []query.Column, items []T) (table screen.Table) {
+	for _, c := range columns {
+		table.Columns = append(table.Columns, screen.Column{Title: c.Title})
+	}
+	for _, item := range items {
+		var row []screen.Cell
+		for _, c := range columns {
+			row = append(row, screen.Text(c.Of(item, describe.None)))
+		}
+		table.Add(row...)
+	}
+	return table
 }
 
 // heads is how many of the lines are the head.

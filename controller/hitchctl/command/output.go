@@ -24,6 +24,8 @@ const (
 	asYAML  output = "yaml"
 	// asJSONPath begins a format that is a template: jsonpath={.id}.
 	asJSONPath = "jsonpath="
+	// asColumns begins a format that names columns: custom-columns=ID:.id.
+	asColumns = "custom-columns="
 )
 
 // forPrograms says that the objects themselves are printed, and nothing else.
@@ -42,7 +44,17 @@ func outputFlag(cmd *cobra.Command, o *output, others ...output) {
 	completeFlag(cmd, "output", names...)
 }
 
-// choice is a flag that takes one of a few values, or a text that begins with asJSONPath.
+// columns are those of a format that names them.
+func (o output) columns() ([]query.Column, bool) {
+	text, is := strings.CutPrefix(string(o), asColumns)
+	if !is {
+		return nil, false
+	}
+	columns, _ := query.ParseColumns(text) // Set has read them before
+	return columns, true
+}
+
+// choice is a flag that takes one of a few values, or a text that begins with one that ends in "=".
 type choice struct {
 	value *output
 	names []string
@@ -57,13 +69,20 @@ func (c *choice) Type() string { return "format" }
 // Set takes one of the values.
 func (c *choice) Set(s string) error {
 	for _, name := range c.names {
-		template, isTemplate := strings.CutPrefix(s, asJSONPath)
-		if name == asJSONPath && isTemplate {
-			if _, err := query.ParsePath(template); err != nil {
-				return err
-			}
-		} else if s != name {
+		rest, begins := strings.CutPrefix(s, name)
+		var err error
+		switch {
+		case !begins:
 			continue
+		case name == asJSONPath:
+			_, err = query.ParsePath(rest)
+		case name == asColumns:
+			_, err = query.ParseColumns(rest)
+		case rest != "":
+			continue
+		}
+		if err != nil {
+			return err
 		}
 		*c.value = output(s)
 		return nil
