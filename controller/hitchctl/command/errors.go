@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"strings"
+	"syscall"
 
 	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
@@ -26,10 +28,38 @@ func (a *app) printError(err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		text += "; is the controller overloaded, or the network slow?"
 	}
-	a.printErrorLine(screen.CleanLines(text))
+	a.printErrorLine(screen.CleanLines(withoutCalls(text, err)))
 	if hint := a.hintFor(err); hint != "" {
 		a.printHint(hint)
 	}
+}
+
+// withoutCalls is the text of an error with words in the place of system calls that failed.
+func withoutCalls(text string, err error) string {
+	switch e := err.(type) { //nolint:errorlint // each error of the tree is looked at
+	case *fs.PathError:
+		return strings.ReplaceAll(text, e.Error(), ofFile(e))
+	case interface{ Unwrap() []error }:
+		for _, each := range e.Unwrap() {
+			text = withoutCalls(text, each)
+		}
+	case interface{ Unwrap() error }:
+		return withoutCalls(text, e.Unwrap())
+	}
+	return text
+}
+
+// ofFile is what is wrong with a file, without the name of a system call.
+func ofFile(err *fs.PathError) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return err.Path + " does not exist"
+	case errors.Is(err, fs.ErrPermission):
+		return err.Path + ": you may not do that (permission denied)"
+	case errors.Is(err, syscall.EISDIR):
+		return err.Path + " is a directory; expected a file"
+	}
+	return err.Path + ": " + err.Err.Error()
 }
 
 // errorWithHint is an error with what to do about it.

@@ -23,8 +23,14 @@ func (a *app) flagError(cmd *cobra.Command, err error) error {
 		return unknownCommand(meant, word)
 	}
 	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) && invalid.GetValue() == "" {
-		return emptyError([]string{"--" + invalid.GetFlag().Name})
+	if errors.As(err, &invalid) {
+		flag := invalid.GetFlag()
+		switch expected := valueOf[flag.Value.Type()]; {
+		case invalid.GetValue() == "":
+			return emptyError([]string{"--" + flag.Name})
+		case expected != "":
+			return fmt.Errorf("--%s: found %q, expected %s", flag.Name, invalid.GetValue(), expected)
+		}
 	}
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) {
@@ -47,6 +53,11 @@ func (a *app) flagError(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("no command of hitchctl has a flag %s", flag)
 	}
 	return fmt.Errorf("`%s` has no flag %s", meant.CommandPath(), flag)
+}
+
+// valueOf says what a flag of a type takes.
+var valueOf = map[string]string{
+	"bool": "true or false", "duration": "a duration such as 90s, 30m or 2h", "int": "a whole number", "int64": "a whole number",
 }
 
 // meant is the command that the words name, also if there are flags before them; and the

@@ -72,6 +72,10 @@ func read(name string, body []byte, prepare func([]byte) ([]byte, json.RawMessag
 			return r
 		}
 	}
+	if other := misplaced(body, expectedRequest); other != nil {
+		r.refuse(name, other)
+		return r
+	}
 	body, sent := prepare(body)
 	if r.Kind = kindOf(body); r.Kind == Envelope {
 		r.envelope(body)
@@ -193,6 +197,11 @@ func (r *Request) UseTopology(name string, data []byte) {
 
 // ReadTopology reads a document that contains a topology alone.
 func ReadTopology(data []byte) (*api.Topology, fault.List) {
+	if documents, err := strict.Documents(data); err == nil && len(documents) == 1 {
+		if other := misplaced(documents[0], expectedTopology); other != nil {
+			return nil, other
+		}
+	}
 	t := &api.Topology{}
 	if err := strict.Unmarshal(data, t); err != nil {
 		return nil, asList(err, "")
