@@ -52,8 +52,30 @@ func TestAPutOfAnInstanceThatHasChangedIsRefused(t *testing.T) {
 	}
 	a := put(spec, "If-Match: *")
 	w.ok(a, http.StatusOK, nil)
-	if a.header.Get("ETag") != "" {
-		t.Errorf("a PUT is answered with the ETag %s: what was sent is not what GET shows", a.header.Get("ETag"))
+	w.ok(put(changed, "If-Match: "+a.header.Get("ETag")), http.StatusOK, nil)
+}
+
+// What was made or changed has its ETag in the answer, and what was made its path: GET of it has both.
+func TestAnAnswerSaysWhatWasMadeAndChanged(t *testing.T) {
+	w := newWorld(t)
+	odd := instancePath + "/files/a%20b/%C3%A4%25.yaml"
+	for _, put := range []struct {
+		path, body string
+		status     int
+	}{
+		{script, "#!/bin/sh\n", http.StatusCreated}, {script, "#!/bin/sh -e\n", http.StatusOK},
+		{odd, "x", http.StatusCreated}, {odd, "y", http.StatusOK},
+		{instancePath, spec, http.StatusCreated}, {instancePath, changed, http.StatusOK},
+	} {
+		a := w.as(w.operator, "PUT", put.path, put.body)
+		w.ok(a, put.status, nil)
+		path := a.header.Get("Location")
+		if put.status == http.StatusOK {
+			path = put.path
+		}
+		if known := w.as(w.operator, "GET", path, "", "If-None-Match: "+a.header.Get("ETag")); known.status != http.StatusNotModified {
+			t.Errorf("%s: %d with %v, and GET of it: %d %s, want 304", put.path, a.status, a.header, known.status, known.header.Get("ETag"))
+		}
 	}
 }
 

@@ -18,10 +18,12 @@ type content struct {
 	sha256  string
 }
 
+func etagOfContent(sha256 string) string { return `"` + sha256 + `"` }
+
 func (a content) serve(w http.ResponseWriter) error {
 	defer a.file.Close()
 	w.Header().Set("Content-Type", "application/octet-stream")
-	w.Header().Set("ETag", fmt.Sprintf("%q", a.sha256))
+	w.Header().Set("ETag", etagOfContent(a.sha256))
 	w.Header().Set("X-Checksum-Sha256", a.sha256)
 	answer := &refusing{ResponseWriter: w}
 	http.ServeContent(answer, a.request, "", time.Time{}, struct{ io.ReadSeeker }{a.file})

@@ -35,18 +35,27 @@ func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObjec
 	return ListInstances200JSONResponse{Body: wire.InstanceList{Items: list.value}, Headers: ListInstances200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
 }
 
-// PutInstance creates or replaces the parameters of an instance. Its answer has no ETag:
-// what was sent is not what GET shows (RFC 9110, section 9.3.4).
+// PutInstance creates or replaces the parameters of an instance. Its answer is what GET shows, and
+// has its ETag, so that a caller's next condition leaves no gap. RFC 9110, section 9.3.4, has none
+// there, for clients that keep what they have sent as what is there: that has secrets which no
+// GET shows.
 func (s *Handler) PutInstance(ctx context.Context, r PutInstanceRequestObject) (PutInstanceResponseObject, error) {
 	instance, created, err := s.Instances.PutInstance(ctx, canonical(r.VnfInstanceID), *r.Body, conditions(r.Params.IfMatch, r.Params.IfNoneMatch)...)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case created:
-		return PutInstance201JSONResponse(instance), nil
 	}
-	return PutInstance200JSONResponse(instance), nil
+	etag, err := etagOf(instance)
+	if err != nil {
+		return nil, err
+	}
+	if created {
+		location := instancePath(instance.ID)
+		return PutInstance201JSONResponse{Body: instance, Headers: PutInstance201ResponseHeaders{ETag: &etag, Location: &location}}, nil
+	}
+	return PutInstance200JSONResponse{Body: instance, Headers: PutInstance200ResponseHeaders{ETag: &etag}}, nil
 }
+
+func instancePath(id string) string { return "/v1/vnf_instances/" + id }
 
 // PlanInstance shows what a PUT would change.
 func (s *Handler) PlanInstance(ctx context.Context, r PlanInstanceRequestObject) (PlanInstanceResponseObject, error) {
@@ -110,7 +119,7 @@ func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	location := fmt.Sprintf("/v1/vnf_instances/%s/operations/%d", id, operation.Sequence)
+	location := fmt.Sprintf("%s/operations/%d", instancePath(id), operation.Sequence)
 	seconds := operationRetrySeconds
 	return PostOperation202JSONResponse{
 		Body:    operation,

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"fmt"
+	"net/url"
 
 	"github.com/nodehitch/nodehitch/controller/store/files"
 	wire "github.com/nodehitch/nodehitch/shared/api"
@@ -27,11 +28,12 @@ func (s *Handler) PutFile(ctx context.Context, r PutFileRequestObject) (PutFileR
 	if stored.Replaced {
 		s.collect(ctx)
 	}
-	file := s.asInstanceSees(ctx, id, stored.File)
+	file, etag := s.asInstanceSees(ctx, id, stored.File), etagOfContent(stored.File.Sha256)
 	if stored.Created {
-		return PutFile201JSONResponse(file), nil
+		location := instancePath(id) + "/files/" + (&url.URL{Path: file.Path}).EscapedPath()
+		return PutFile201JSONResponse{Body: file, Headers: PutFile201ResponseHeaders{ETag: &etag, Location: &location}}, nil
 	}
-	return PutFile200JSONResponse(file), nil
+	return PutFile200JSONResponse{Body: file, Headers: PutFile200ResponseHeaders{ETag: &etag}}, nil
 }
 
 // asInstanceSees is the file with what is wrong with it, as far as the instance

@@ -3203,29 +3203,53 @@ type PutInstanceResponseObject interface {
 	VisitPutInstanceResponse(w http.ResponseWriter) error
 }
 
-type PutInstance200JSONResponse Instance
+type PutInstance200ResponseHeaders struct {
+	ETag *string
+}
+
+type PutInstance200JSONResponse struct {
+	Body    Instance
+	Headers PutInstance200ResponseHeaders
+}
 
 func (response PutInstance200JSONResponse) VisitPutInstanceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
-type PutInstance201JSONResponse Instance
+type PutInstance201ResponseHeaders struct {
+	ETag     *string
+	Location *string
+}
+
+type PutInstance201JSONResponse struct {
+	Body    Instance
+	Headers PutInstance201ResponseHeaders
+}
 
 func (response PutInstance201JSONResponse) VisitPutInstanceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3473,29 +3497,53 @@ type PutFileResponseObject interface {
 	VisitPutFileResponse(w http.ResponseWriter) error
 }
 
-type PutFile200JSONResponse PackageFile
+type PutFile200ResponseHeaders struct {
+	ETag *string
+}
+
+type PutFile200JSONResponse struct {
+	Body    PackageFile
+	Headers PutFile200ResponseHeaders
+}
 
 func (response PutFile200JSONResponse) VisitPutFileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
-type PutFile201JSONResponse PackageFile
+type PutFile201ResponseHeaders struct {
+	ETag     *string
+	Location *string
+}
+
+type PutFile201JSONResponse struct {
+	Body    PackageFile
+	Headers PutFile201ResponseHeaders
+}
 
 func (response PutFile201JSONResponse) VisitPutFileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
