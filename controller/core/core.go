@@ -182,7 +182,7 @@ func (c *Core) tie(o Options) error {
 	seen := &presence.Presence{Now: o.Now, PollInterval: time.Duration(o.Config.PollSeconds) * time.Second}
 	c.Agents = &agentupgrade.Service{Store: c.Store, Hub: c.Hub, Presence: seen, Carried: &agentupgrade.Directory{Path: o.Config.AgentDirectory},
 		Config: o.Config.AgentUpgrade, Version: version.Version, Now: o.Now, Log: o.Log}
-	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
+	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain, Hub: c.Hub}
 	c.Enrollment = c.enrollment()
 	c.Lifecycle = lifecycle.New(lifecycle.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits, Presence: seen,
 		Wanted: c.Agents.Wanted, Source: o.Source, Now: o.Now, Log: o.Log, OwnNames: ownNames(o.Config),

@@ -19,31 +19,15 @@ func (s *Handler) GetVersion(context.Context, GetVersionRequestObject) (GetVersi
 	return GetVersion200JSONResponse{Version: version.Version}, nil
 }
 
-// ListReplicas lists the controllers that share the store; with wait and an ETag, once the list is
-// another one.
+// ListReplicas lists the controllers that share the store.
 func (s *Handler) ListReplicas(ctx context.Context, r ListReplicasRequestObject) (ListReplicasResponseObject, error) {
 	p := r.Params
-	var next *string
-	list, err := watch(ctx, s, notify.Replicas, p.Wait, p.IfNoneMatch, func() (items []wire.Replica, content any, err error) {
-		all, err := s.Replicas.List(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		if items, next, err = page(ctx, all, p.Limit, p.Marker, replicaKey); err != nil {
-			return nil, nil, err
-		}
-		quiet := make([]wire.Replica, len(items))
-		for i, each := range items {
-			quiet[i] = each.Quiet()
-		}
-		return items, []any{quiet, next}, nil
-	})
+	got, err := list(ctx, s, notify.Replicas, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, replicaKey, wire.Replica.Quiet, func() ([]wire.Replica, error) { return s.Replicas.List(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	list.etag = "W/" + list.etag // how far followers are behind is not in it
-	if list.unchanged {
-		return ListReplicas304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
+	if got.unchanged {
+		return ListReplicas304Response{Headers: NotModifiedResponseHeaders{ETag: &got.etag}}, nil
 	}
-	return ListReplicas200JSONResponse{Body: wire.ReplicaList{Items: list.value}, Headers: ListReplicas200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
+	return ListReplicas200JSONResponse{Body: wire.ReplicaList{Items: got.value.items}, Headers: ListReplicas200ResponseHeaders{ETag: &got.etag, Link: got.value.next}}, nil
 }

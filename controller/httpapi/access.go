@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 
+	"github.com/nodehitch/nodehitch/controller/notify"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // ListTokens lists the API tokens without their secrets.
 func (s *Handler) ListTokens(ctx context.Context, r ListTokensRequestObject) (ListTokensResponseObject, error) {
-	items, err := s.Tokens.List(ctx)
+	p := r.Params
+	got, err := list(ctx, s, notify.Tokens, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, tokenKey, nil, func() ([]wire.Token, error) { return s.Tokens.List(ctx) })
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := page(ctx, items, r.Params.Limit, r.Params.Marker, tokenKey)
-	if err != nil {
-		return nil, err
+	if got.unchanged {
+		return ListTokens304Response{Headers: NotModifiedResponseHeaders{ETag: &got.etag}}, nil
 	}
-	return ListTokens200JSONResponse{Body: wire.TokenList{Items: items}, Headers: ListTokens200ResponseHeaders{Link: next}}, nil
+	return ListTokens200JSONResponse{Body: wire.TokenList{Items: got.value.items}, Headers: ListTokens200ResponseHeaders{ETag: &got.etag, Link: got.value.next}}, nil
 }
 
 // CreateToken makes an API token.

@@ -8,9 +8,6 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// defaultEvents is how many events an answer has if the request does not say.
-const defaultEvents = 1000
-
 // ListEvents lists what has happened; with since it can be waited on.
 func (s *Handler) ListEvents(ctx context.Context, r ListEventsRequestObject) (ListEventsResponseObject, error) {
 	p := r.Params
@@ -22,7 +19,7 @@ func (s *Handler) ListEvents(ctx context.Context, r ListEventsRequestObject) (Li
 		longest = 0
 	}
 	q := event.Query{InstanceID: canonical(text(p.VnfInstanceID)), NodeID: canonical(text(p.NodeID)), VolumeID: canonical(text(p.VolumeID)),
-		Since: p.Since, Limit: defaultEvents}
+		Since: p.Since, Limit: defaultLimit}
 	if p.Type != nil {
 		q.Type = *p.Type
 	}

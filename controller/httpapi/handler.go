@@ -129,7 +129,7 @@ func (s *Handler) routes() error {
 	}
 	middlewares := make(map[string][]echo.MiddlewareFunc, len(operations))
 	for id, op := range operations {
-		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limitTimes(id), s.authenticate(op), s.limitStatuses(id), checkParameters(op), s.checkBody(op))}
+		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limitTimes(op), s.authenticate(op), s.limitStatuses(id), checkParameters(op), s.checkBody(op))}
 	}
 	s.statusPage()
 	RegisterHandlersWithOptions(withHead{s.echo}, NewStrictHandler(s, []StrictMiddlewareFunc{authenticatedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	wire "github.com/nodehitch/nodehitch/shared/api"
@@ -17,11 +18,21 @@ func waitOf(text *string) (time.Duration, error) {
 	if text == nil {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(*text)
-	if err != nil || d < 0 || d > maxWait {
-		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration from 0s to %s, such as 30s", *text, maxWait))
+	d, ok := durationOf(*text)
+	if !ok || d > maxWait {
+		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf(
+			"query parameter wait: is %.40q; expected from 0 to %d seconds, such as 30, or a duration, such as 30s", *text, maxWait/time.Second))
 	}
 	return d, nil
+}
+
+// durationOf reads a duration that has no unit, if it is in whole seconds, or one of Go's.
+func durationOf(text string) (time.Duration, bool) {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second, true
+	}
+	d, err := time.ParseDuration(text)
+	return d, err == nil && d >= 0
 }
 
 // holdOf is how long to hold a poll: for the poll interval, give or take a tenth, or for
@@ -31,9 +42,9 @@ func (s *Handler) holdOf(asked *string) (time.Duration, error) {
 	if asked == nil {
 		return hold, nil
 	}
-	d, err := time.ParseDuration(*asked)
-	if err != nil || d < 0 {
-		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration such as 20s", *asked))
+	d, ok := durationOf(*asked)
+	if !ok {
+		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected seconds, such as 20, or a duration, such as 20s", *asked))
 	}
 	return min(hold, d), nil
 }

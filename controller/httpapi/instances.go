@@ -14,25 +14,20 @@ import (
 // if the client cannot wait with ?wait.
 const operationRetrySeconds = 2
 
-// ListInstances lists all instances; it can be waited on.
+// ListInstances lists all instances.
 func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObject) (ListInstancesResponseObject, error) {
 	p := r.Params
-	var next *string
-	list, err := watch(ctx, s, notify.Instances, p.Wait, p.IfNoneMatch, func() (items []wire.Instance, content any, err error) {
-		if items, err = s.Instances.ListInstances(ctx); err != nil {
-			return nil, nil, err
-		}
-		items = slices.DeleteFunc(items, func(i wire.Instance) bool { return other(p.Kind, i.Kind) || other(p.State, i.State) })
-		items, next, err = page(ctx, items, p.Limit, p.Marker, instanceKey)
-		return items, []any{items, next}, err
+	got, err := list(ctx, s, notify.Instances, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, instanceKey, nil, func() ([]wire.Instance, error) {
+		items, err := s.Instances.ListInstances(ctx)
+		return slices.DeleteFunc(items, func(i wire.Instance) bool { return other(p.Kind, i.Kind) || other(p.State, i.State) }), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if list.unchanged {
-		return ListInstances304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
+	if got.unchanged {
+		return ListInstances304Response{Headers: NotModifiedResponseHeaders{ETag: &got.etag}}, nil
 	}
-	return ListInstances200JSONResponse{Body: wire.InstanceList{Items: list.value}, Headers: ListInstances200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
+	return ListInstances200JSONResponse{Body: wire.InstanceList{Items: got.value.items}, Headers: ListInstances200ResponseHeaders{ETag: &got.etag, Link: got.value.next}}, nil
 }
 
 // PutInstance creates or replaces the parameters of an instance. Its answer is what GET shows, and
@@ -129,39 +124,32 @@ func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObjec
 
 // ListInstanceOperations lists the operations of one instance, newest first.
 func (s *Handler) ListInstanceOperations(ctx context.Context, r ListInstanceOperationsRequestObject) (ListInstanceOperationsResponseObject, error) {
-	if err := s.beginList(ctx); err != nil {
-		return nil, err
-	}
 	p := r.Params
-	items, err := s.operations(ctx, canonical(r.VnfInstanceID), p.Operation, p.State)
-	if err != nil {
-		return nil, err
-	}
-	items, next, err := page(ctx, items, p.Limit, p.Marker, operationKey)
-	if err != nil {
-		return nil, err
-	}
-	return ListInstanceOperations200JSONResponse{Body: wire.OperationList{Items: items}, Headers: ListInstanceOperations200ResponseHeaders{Link: next}}, nil
-}
-
-// ListOperations lists all operations, newest first; it can be waited on.
-func (s *Handler) ListOperations(ctx context.Context, r ListOperationsRequestObject) (ListOperationsResponseObject, error) {
-	p := r.Params
-	var next *string
-	list, err := watch(ctx, s, notify.Operations, p.Wait, p.IfNoneMatch, func() (items []wire.Operation, content any, err error) {
-		if items, err = s.operations(ctx, canonical(text(p.VnfInstanceID)), p.Operation, p.State); err != nil {
-			return nil, nil, err
-		}
-		items, next, err = page(ctx, items, p.Limit, p.Marker, operationKey)
-		return items, []any{items, next}, err
+	got, err := list(ctx, s, notify.Operations, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, operationKey, nil, func() ([]wire.Operation, error) {
+		return s.operations(ctx, canonical(r.VnfInstanceID), p.Operation, p.State)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if list.unchanged {
-		return ListOperations304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
+	if got.unchanged {
+		return ListInstanceOperations304Response{Headers: NotModifiedResponseHeaders{ETag: &got.etag}}, nil
 	}
-	return ListOperations200JSONResponse{Body: wire.OperationList{Items: list.value}, Headers: ListOperations200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
+	return ListInstanceOperations200JSONResponse{Body: wire.OperationList{Items: got.value.items}, Headers: ListInstanceOperations200ResponseHeaders{ETag: &got.etag, Link: got.value.next}}, nil
+}
+
+// ListOperations lists all operations, newest first.
+func (s *Handler) ListOperations(ctx context.Context, r ListOperationsRequestObject) (ListOperationsResponseObject, error) {
+	p := r.Params
+	got, err := list(ctx, s, notify.Operations, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, operationKey, nil, func() ([]wire.Operation, error) {
+		return s.operations(ctx, canonical(text(p.VnfInstanceID)), p.Operation, p.State)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if got.unchanged {
+		return ListOperations304Response{Headers: NotModifiedResponseHeaders{ETag: &got.etag}}, nil
+	}
+	return ListOperations200JSONResponse{Body: wire.OperationList{Items: got.value.items}, Headers: ListOperations200ResponseHeaders{ETag: &got.etag, Link: got.value.next}}, nil
 }
 
 // operations are those of an instance, of all for "", of a type and in a state if one is given.
@@ -170,20 +158,31 @@ func (s *Handler) operations(ctx context.Context, instance string, kind *wire.Op
 	return slices.DeleteFunc(items, func(o wire.Operation) bool { return other(kind, o.Operation) || other(state, o.State) }), err
 }
 
-// GetOperation shows one operation; with wait, once it has finished.
+// GetOperation shows one operation; with wait, once it has finished, or has another ETag than the
+// caller knows.
 func (s *Handler) GetOperation(ctx context.Context, r GetOperationRequestObject) (GetOperationResponseObject, error) {
+	known := r.Params.IfNoneMatch
 	wait, err := waitOf(r.Params.Wait)
 	if err != nil {
 		return nil, err
 	}
 	id := canonical(r.VnfInstanceID)
 	var operation wire.Operation
+	var etag string
+	var unchanged bool
 	err = s.hold(ctx, wire.OperationID(id, r.Sequence), wait, func() (bool, error) {
-		operation, err = s.Operations.GetOperation(ctx, id, r.Sequence)
-		return operation.State != wire.Processing, err
+		if operation, err = s.Operations.GetOperation(ctx, id, r.Sequence); err != nil {
+			return false, err
+		}
+		etag, err = etagOf(operation)
+		unchanged = known != nil && matches(*known, etag)
+		return !unchanged && (known != nil || operation.State != wire.Processing), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return GetOperation200JSONResponse(operation), nil
+	if unchanged {
+		return GetOperation304Response{Headers: NotModifiedResponseHeaders{ETag: &etag}}, nil
+	}
+	return GetOperation200JSONResponse{Body: operation, Headers: GetOperation200ResponseHeaders{ETag: &etag}}, nil
 }

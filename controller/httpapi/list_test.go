@@ -84,7 +84,7 @@ func TestEveryListHasPages(t *testing.T) {
 		if len(whole) < 3 && path != "/v1/volumes" {
 			t.Errorf("%s has %d items", path, len(whole))
 		}
-		for query, word := range map[string]string{"limit=0": "at least 1", "limit=x": "an integer", "marker=%25": "Link"} {
+		for query, word := range map[string]string{"limit=0": "at least 1", "limit=10001": "at most 10000", "limit=x": "an integer", "marker=%25": "Link"} {
 			if a := w.as(w.viewer, "GET", path+"?"+query, ""); a.status != http.StatusBadRequest || !strings.Contains(a.problem.Detail, word) {
 				t.Errorf("%s?%s: %d %s", path, query, a.status, a.body)
 			}
@@ -170,6 +170,59 @@ func TestAPageCanBeWatched(t *testing.T) {
 	if b.status != http.StatusOK || b.body != a.body || a.header.Get("Link") != "" || b.header.Get("Link") == "" || strings.Contains(b.header.Get("Link"), "wait") {
 		t.Errorf("before: %v %s, after: %d %v %s", a.header, a.body, b.status, b.header, b.body)
 	}
+	// Whoever waits for the first page waits for all.
+	held = w.hold(w.client, path+"&wait=30", "Authorization: Bearer "+w.viewer, "If-None-Match: "+b.header.Get("ETag"))
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+strings.Replace(secondID, "c", "d", 1), `{"additionalParams": {"private_registry_installation_param": {"ssh_cp_name": "CP1"}}}`), http.StatusCreated, nil)
+	if c := soon(t, held); c.status != http.StatusOK || c.body != b.body || c.header.Get("Link") != b.header.Get("Link") || c.header.Get("ETag") == b.header.Get("ETag") {
+		t.Errorf("a change on another page: %d %v %s", c.status, c.header, c.body)
+	}
+}
+
+// Everything that changes by itself or by others has an ETag and can be waited for.
+func TestWhatCanBeWaitedFor(t *testing.T) {
+	w := populated(t)
+	token := func() {
+		w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "fourth", "scope": "viewer"}`), http.StatusCreated, nil)
+	}
+	operation := func() {
+		w.ok(w.as(w.operator, "POST", instancePath+"/operations", `{"operation": "INSTANTIATE", "partial": true}`), http.StatusAccepted, nil)
+	}
+	format := func() {
+		w.ok(w.as(w.operator, "POST", "/v1/volumes/"+volumeID+"/reformat", `{"confirmVolumeId": "`+volumeID+`"}`), http.StatusOK, nil)
+	}
+	leave := func() {
+		w.ok(w.as(w.operator, "PUT", instancePath, strings.Replace(spec, volumeID, serverID, 2)), http.StatusOK, nil)
+	}
+	for _, c := range []struct {
+		path   string
+		change func()
+	}{
+		{"/v1/tokens", token},
+		{"/v1/volumes", format},
+		{"/v1/volumes/" + volumeID, leave},
+		{instancePath + "/operations", operation},
+		{instancePath + "/operations/4", func() { w.ok(w.as(w.operator, "POST", instancePath+"/operations/4/cancel", ""), http.StatusOK, nil) }},
+		{"/v1/nodes/" + serverID, func() { w.ok(w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil) }},
+		{"/v1/volumes", func() { w.ok(w.as(w.operator, "PUT", instancePath, spec), http.StatusOK, nil) }},
+	} {
+		a := w.as(w.viewer, "GET", c.path, "")
+		w.ok(a, http.StatusOK, nil)
+		known := "If-None-Match: " + a.header.Get("ETag")
+		if same := w.as(w.viewer, "GET", c.path, "", known); same.status != http.StatusNotModified || same.header.Get("ETag") == "" {
+			t.Errorf("%s: %d %s %s, want 304", c.path, same.status, same.header.Get("ETag"), same.body)
+		}
+		held := w.hold(w.client, c.path+"?wait=30", "Authorization: Bearer "+w.viewer, known)
+		c.change()
+		if b := soon(t, held); b.status != http.StatusOK || b.body == a.body || b.header.Get("ETag") == a.header.Get("ETag") {
+			t.Errorf("%s: after a change %d %v %s", c.path, b.status, b.header, b.body)
+		}
+	}
+	// With an ETag the end of an operation is a change as any other.
+	over := instancePath + "/operations/4"
+	a := w.as(w.viewer, "GET", over, "")
+	if b := w.as(w.viewer, "GET", over+"?wait=100ms", "", "If-None-Match: "+a.header.Get("ETag")); b.status != http.StatusNotModified {
+		t.Errorf("an operation that is over: %d %s", b.status, b.body)
+	}
 }
 
 func TestTheClientReadsAListToItsEnd(t *testing.T) {
@@ -190,5 +243,14 @@ func TestTheClientReadsAListToItsEnd(t *testing.T) {
 	}
 	if requests := strings.Count(w.log.String(), "operation=listNodes "); len(ids) != servers || len(nodes) != servers || requests != 3 {
 		t.Errorf("%d nodes with %d ids in %d requests, want %d in 3", len(nodes), len(ids), requests, servers)
+	}
+	if first, _ := w.items("/v1/nodes", false); len(first) != 1000 {
+		t.Errorf("without a limit a page has %d nodes, want 1000", len(first))
+	}
+	list := func(page client.RequestEditorFn) (*http.Response, error) { return c.ListNodes(t.Context(), nil, page) }
+	resp, err := c.ListNodes(t.Context(), nil) //nolint:bodyclose // Read closes it
+	resp, err = client.Whole(resp, err, list)  //nolint:bodyclose // Read closes it
+	if whole, err := client.Read[wire.NodeList](resp, err); err != nil || len(whole.Items) != servers {
+		t.Errorf("a watch has %d nodes, %v", len(whole.Items), err)
 	}
 }

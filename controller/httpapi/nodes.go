@@ -8,47 +8,44 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// ListNodes lists nodes; it can be waited on.
+// ListNodes lists nodes.
 func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (ListNodesResponseObject, error) {
 	p := r.Params
-	var next *string
-	list, err := watch(ctx, s, notify.Nodes, p.Wait, p.IfNoneMatch, func() (items []wire.Node, content any, err error) {
-		if items, err = s.Nodes.ListNodes(ctx, canonical(text(p.VnfInstanceID)), p.All != nil && *p.All); err != nil {
-			return nil, nil, err
-		}
-		items = slices.DeleteFunc(items, func(n wire.Node) bool {
+	got, err := list(ctx, s, notify.Nodes, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, nodeKey, unseen, func() ([]wire.Node, error) {
+		items, err := s.Nodes.ListNodes(ctx, canonical(text(p.VnfInstanceID)), p.All != nil && *p.All)
+		return slices.DeleteFunc(items, func(n wire.Node) bool {
 			return other(p.Role, n.Role) || other(p.State, n.State) || other(p.Ready, n.Ready)
-		})
-		items, next, err = page(ctx, items, p.Limit, p.Marker, nodeKey)
-		return items, []any{unseen(items), next}, err
+		}), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	list.etag = "W/" + list.etag // the time of their last call is not in it
-	if list.unchanged {
-		return ListNodes304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
+	if got.unchanged {
+		return ListNodes304Response{Headers: NotModifiedResponseHeaders{ETag: &got.etag}}, nil
 	}
-	return ListNodes200JSONResponse{Body: wire.NodeList{Items: list.value}, Headers: ListNodes200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
+	return ListNodes200JSONResponse{Body: wire.NodeList{Items: got.value.items}, Headers: ListNodes200ResponseHeaders{ETag: &got.etag, Link: got.value.next}}, nil
 }
 
-// unseen is the nodes without the time of their last call, which changes all the
-// time and makes no other list.
-func unseen(nodes []wire.Node) []wire.Node {
-	nodes = slices.Clone(nodes)
-	for i := range nodes {
-		nodes[i].LastSeenAt = nil
-	}
-	return nodes
+// unseen is a node without the time of its last call, which changes all the time.
+func unseen(n wire.Node) wire.Node {
+	n.LastSeenAt = nil
+	return n
 }
 
-// GetNode shows one node.
+// GetNode shows one node; it can be waited on.
 func (s *Handler) GetNode(ctx context.Context, r GetNodeRequestObject) (GetNodeResponseObject, error) {
-	node, err := s.Nodes.GetNode(ctx, canonical(r.NodeID))
+	node, err := watch(ctx, s, notify.Nodes, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.Node, any, error) {
+		node, err := s.Nodes.GetNode(ctx, canonical(r.NodeID))
+		return node, unseen(node), err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return GetNode200JSONResponse(node), nil
+	node.etag = "W/" + node.etag
+	if node.unchanged {
+		return GetNode304Response{Headers: NotModifiedResponseHeaders{ETag: &node.etag}}, nil
+	}
+	return GetNode200JSONResponse{Body: node.value, Headers: GetNode200ResponseHeaders{ETag: &node.etag}}, nil
 }
 
 // RevokeNode makes the node's identity void.
@@ -79,32 +76,37 @@ func (s *Handler) ReenrollNode(ctx context.Context, r ReenrollNodeRequestObject)
 
 // ListVolumes lists volumes.
 func (s *Handler) ListVolumes(ctx context.Context, r ListVolumesRequestObject) (ListVolumesResponseObject, error) {
-	if err := s.beginList(ctx); err != nil {
-		return nil, err
-	}
-	items, err := s.Volumes.List(ctx)
-	if err != nil {
-		return nil, err
-	}
 	p := r.Params
-	instance, node := canonical(text(p.VnfInstanceID)), canonical(text(p.NodeID))
-	items = slices.DeleteFunc(items, func(v wire.Volume) bool {
-		return instance != "" && v.VnfInstanceID != instance || node != "" && v.NodeID != node || other(p.PermitState, v.PermitState)
+	got, err := list(ctx, s, notify.Volumes, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, volumeKey, nil, func() ([]wire.Volume, error) {
+		instance, node := canonical(text(p.VnfInstanceID)), canonical(text(p.NodeID))
+		items, err := s.Volumes.List(ctx)
+		return slices.DeleteFunc(items, func(v wire.Volume) bool {
+			return instance != "" && v.VnfInstanceID != instance || node != "" && v.NodeID != node || other(p.PermitState, v.PermitState)
+		}), err
 	})
-	items, next, err := page(ctx, items, p.Limit, p.Marker, volumeKey)
 	if err != nil {
 		return nil, err
 	}
-	return ListVolumes200JSONResponse{Body: wire.VolumeList{Items: items}, Headers: ListVolumes200ResponseHeaders{Link: next}}, nil
+	if got.unchanged {
+		return ListVolumes304Response{Headers: NotModifiedResponseHeaders{ETag: &got.etag}}, nil
+	}
+	return ListVolumes200JSONResponse{Body: wire.VolumeList{Items: got.value.items}, Headers: ListVolumes200ResponseHeaders{ETag: &got.etag, Link: got.value.next}}, nil
 }
 
-// GetVolume shows one volume.
+// GetVolume shows one volume; it can be waited on.
 func (s *Handler) GetVolume(ctx context.Context, r GetVolumeRequestObject) (GetVolumeResponseObject, error) {
-	volume, err := s.Volumes.Get(ctx, canonical(r.VolumeID))
+	id := canonical(r.VolumeID)
+	volume, err := watch(ctx, s, id, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.Volume, any, error) {
+		volume, err := s.Volumes.Get(ctx, id)
+		return volume, volume, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return GetVolume200JSONResponse(volume), nil
+	if volume.unchanged {
+		return GetVolume304Response{Headers: NotModifiedResponseHeaders{ETag: &volume.etag}}, nil
+	}
+	return GetVolume200JSONResponse{Body: volume.value, Headers: GetVolume200ResponseHeaders{ETag: &volume.etag}}, nil
 }
 
 // AdoptVolume takes over a filesystem that an operator names.

@@ -120,12 +120,12 @@ func TestAPollIsHeldForNoLongerThanItsAgentAsks(t *testing.T) {
 	if took := time.Since(started); a.status != http.StatusNotModified || took < 900*time.Millisecond || took > 10*time.Second {
 		t.Errorf("%d after %s", a.status, took)
 	}
-	held := w.hold(node, "/v1/node/config?wait=20s", "If-None-Match: "+known)
+	held := w.hold(node, "/v1/node/config?wait=20", "If-None-Match: "+known)
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, "10.10.0.0/24", "10.20.0.0/24", 1)), http.StatusOK, nil)
 	if a := soon(t, held); a.status != http.StatusOK {
 		t.Errorf("a change: %d", a.status)
 	}
-	for _, wait := range []string{"soon", "-1s", "20"} {
+	for _, wait := range []string{"soon", "-1s", "1.5"} {
 		if a := w.call(node, "GET", "/v1/node/config?wait="+wait, "", "If-None-Match: "+known); a.status != http.StatusBadRequest {
 			t.Errorf("wait=%s: %d", wait, a.status)
 		}

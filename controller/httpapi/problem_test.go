@@ -114,7 +114,7 @@ func TestParametersAreCheckedTogether(t *testing.T) {
 			t.Errorf("%q is missing: %d %s", want, a.status, a.body)
 		}
 	}
-	for _, wait := range []string{"1h", "-1s", "soon", "30"} {
+	for _, wait := range []string{"1h", "-1s", "soon", "61", "1.5", "99999999999999999999"} {
 		if a := w.as(w.viewer, "GET", "/v1/nodes?wait="+wait, ""); a.status != 400 || !strings.Contains(a.problem.Detail, "such as 30s") {
 			t.Errorf("wait=%s: %d %s", wait, a.status, a.body)
 		}

@@ -65,7 +65,7 @@ type ServerInterface interface {
 	ListNodes(ctx echo.Context, params ListNodesParams) error
 	// GetNode One node
 	// (GET /v1/nodes/{nodeId})
-	GetNode(ctx echo.Context, nodeID NodeID) error
+	GetNode(ctx echo.Context, nodeID NodeID, params GetNodeParams) error
 	// ReenrollNode Let this server redeem the join token once more, after it was rebuilt in place; its old identity is revoked
 	// (POST /v1/nodes/{nodeId}/reenroll)
 	ReenrollNode(ctx echo.Context, nodeID NodeID) error
@@ -135,7 +135,7 @@ type ServerInterface interface {
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, params PostOperationParams) error
-	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
+	// GetOperation One operation. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params GetOperationParams) error
 	// CancelOperation End an operation before its deadline
@@ -149,7 +149,7 @@ type ServerInterface interface {
 	ListVolumes(ctx echo.Context, params ListVolumesParams) error
 	// GetVolume One volume
 	// (GET /v1/volumes/{volumeId})
-	GetVolume(ctx echo.Context, volumeID VolumeID) error
+	GetVolume(ctx echo.Context, volumeID VolumeID, params GetVolumeParams) error
 	// AdoptVolume Take over a volume that already holds an ext4 filesystem, by naming its UUID
 	// (POST /v1/volumes/{volumeId}/adopt)
 	AdoptVolume(ctx echo.Context, volumeID VolumeID) error
@@ -573,8 +573,34 @@ func (w *ServerInterfaceWrapper) GetNode(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter nodeId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetNodeParams
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetNode(ctx, nodeID)
+	err = w.Handler.GetNode(ctx, nodeID, params)
 	return err
 }
 
@@ -756,6 +782,30 @@ func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1230,6 +1280,30 @@ func (w *ServerInterfaceWrapper) ListInstanceOperations(ctx echo.Context) error 
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
 	}
 
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID, params)
 	return err
@@ -1297,6 +1371,23 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
@@ -1385,6 +1476,30 @@ func (w *ServerInterfaceWrapper) ListVolumes(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
 	}
 
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListVolumes(ctx, params)
 	return err
@@ -1401,8 +1516,34 @@ func (w *ServerInterfaceWrapper) GetVolume(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter volumeId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetVolumeParams
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetVolume(ctx, volumeID)
+	err = w.Handler.GetVolume(ctx, volumeID, params)
 	return err
 }
 
@@ -2400,24 +2541,45 @@ func (response ListNodesdefaultApplicationProblemPlusJSONResponse) VisitListNode
 
 type GetNodeRequestObject struct {
 	NodeID NodeID `json:"nodeId"`
+	Params GetNodeParams
 }
 
 type GetNodeResponseObject interface {
 	VisitGetNodeResponse(w http.ResponseWriter) error
 }
 
-type GetNode200JSONResponse Node
+type GetNode200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetNode200JSONResponse struct {
+	Body    Node
+	Headers GetNode200ResponseHeaders
+}
 
 func (response GetNode200JSONResponse) VisitGetNodeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type GetNode304Response = NotModifiedResponse
+
+func (response GetNode304Response) VisitGetNodeResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetNodedefaultApplicationProblemPlusJSONResponse struct {
@@ -2736,6 +2898,7 @@ type ListTokensResponseObject interface {
 }
 
 type ListTokens200ResponseHeaders struct {
+	ETag *string
 	Link *string
 }
 
@@ -2751,12 +2914,25 @@ func (response ListTokens200JSONResponse) VisitListTokensResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	if response.Headers.Link != nil {
 		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type ListTokens304Response = NotModifiedResponse
+
+func (response ListTokens304Response) VisitListTokensResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type ListTokensdefaultApplicationProblemPlusJSONResponse struct {
@@ -3645,6 +3821,7 @@ type ListInstanceOperationsResponseObject interface {
 }
 
 type ListInstanceOperations200ResponseHeaders struct {
+	ETag *string
 	Link *string
 }
 
@@ -3660,12 +3837,25 @@ func (response ListInstanceOperations200JSONResponse) VisitListInstanceOperation
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	if response.Headers.Link != nil {
 		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type ListInstanceOperations304Response = NotModifiedResponse
+
+func (response ListInstanceOperations304Response) VisitListInstanceOperationsResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type ListInstanceOperationsdefaultApplicationProblemPlusJSONResponse struct {
@@ -3764,18 +3954,38 @@ type GetOperationResponseObject interface {
 	VisitGetOperationResponse(w http.ResponseWriter) error
 }
 
-type GetOperation200JSONResponse Operation
+type GetOperation200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetOperation200JSONResponse struct {
+	Body    Operation
+	Headers GetOperation200ResponseHeaders
+}
 
 func (response GetOperation200JSONResponse) VisitGetOperationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type GetOperation304Response = NotModifiedResponse
+
+func (response GetOperation304Response) VisitGetOperationResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetOperationdefaultApplicationProblemPlusJSONResponse struct {
@@ -3905,6 +4115,7 @@ type ListVolumesResponseObject interface {
 }
 
 type ListVolumes200ResponseHeaders struct {
+	ETag *string
 	Link *string
 }
 
@@ -3920,12 +4131,25 @@ func (response ListVolumes200JSONResponse) VisitListVolumesResponse(w http.Respo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	if response.Headers.Link != nil {
 		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type ListVolumes304Response = NotModifiedResponse
+
+func (response ListVolumes304Response) VisitListVolumesResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type ListVolumesdefaultApplicationProblemPlusJSONResponse struct {
@@ -3954,24 +4178,45 @@ func (response ListVolumesdefaultApplicationProblemPlusJSONResponse) VisitListVo
 
 type GetVolumeRequestObject struct {
 	VolumeID VolumeID `json:"volumeId"`
+	Params   GetVolumeParams
 }
 
 type GetVolumeResponseObject interface {
 	VisitGetVolumeResponse(w http.ResponseWriter) error
 }
 
-type GetVolume200JSONResponse Volume
+type GetVolume200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetVolume200JSONResponse struct {
+	Body    Volume
+	Headers GetVolume200ResponseHeaders
+}
 
 func (response GetVolume200JSONResponse) VisitGetVolumeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type GetVolume304Response = NotModifiedResponse
+
+func (response GetVolume304Response) VisitGetVolumeResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetVolumedefaultApplicationProblemPlusJSONResponse struct {
@@ -4256,7 +4501,7 @@ type StrictServerInterface interface {
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx context.Context, request PostOperationRequestObject) (PostOperationResponseObject, error)
-	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
+	// GetOperation One operation. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
 	// CancelOperation End an operation before its deadline
@@ -4771,10 +5016,11 @@ func (sh *strictHandler) ListNodes(ctx echo.Context, params ListNodesParams) err
 }
 
 // GetNode operation middleware
-func (sh *strictHandler) GetNode(ctx echo.Context, nodeID NodeID) error {
+func (sh *strictHandler) GetNode(ctx echo.Context, nodeID NodeID, params GetNodeParams) error {
 	var request GetNodeRequestObject
 
 	request.NodeID = nodeID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetNode(ctx.Request().Context(), request.(GetNodeRequestObject))
@@ -5570,10 +5816,11 @@ func (sh *strictHandler) ListVolumes(ctx echo.Context, params ListVolumesParams)
 }
 
 // GetVolume operation middleware
-func (sh *strictHandler) GetVolume(ctx echo.Context, volumeID VolumeID) error {
+func (sh *strictHandler) GetVolume(ctx echo.Context, volumeID VolumeID, params GetVolumeParams) error {
 	var request GetVolumeRequestObject
 
 	request.VolumeID = volumeID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetVolume(ctx.Request().Context(), request.(GetVolumeRequestObject))

@@ -33,14 +33,15 @@ const cloudWait = 150 * time.Second
 // limitTimes bounds how long the connection may be used. The server itself sets no
 // timeouts beyond the header's, which a long poll or a large file would not
 // survive.
-func (s *Handler) limitTimes(operation string) check {
+func (s *Handler) limitTimes(op endpoint) check {
 	hold := time.Duration(0)
 	stream := false
-	switch operation {
+	if op.has("query", "wait") {
+		hold = maxWait
+	}
+	switch op.id {
 	case "getNodeConfig":
 		hold = time.Duration(s.PollSeconds) * time.Second * 11 / 10
-	case "listInstances", "getInstance", "listOperations", "listNodes", "getOperation", "getAgents":
-		hold = maxWait
 	case "putInstance", "planInstance", "postOperation", "enroll":
 		hold = cloudWait
 	case "putFile", "getFile", "getNodeFile", "getAgent", "getBackup":

@@ -17,6 +17,8 @@ const (
 	Nodes      = "nodes"
 	Events     = "events"
 	Replicas   = "replicas"
+	Volumes    = "volumes"
+	Tokens     = "tokens"
 )
 
 // Hub knows what each waiter waits for. The zero Hub is ready for use. All methods may be

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -37,6 +38,8 @@ type Service struct {
 	// the node's configuration shows: an operator's word on the volume or the end of
 	// that, and that its format was interrupted.
 	Changed func(instanceID string)
+	// Hub wakes who waits for a volume.
+	Hub *notify.Hub
 }
 
 func (s *Service) now() time.Time {
@@ -61,6 +64,7 @@ func (s *Service) put(tx *store.Tx, v *store.Volume, before store.Permit, why st
 	tx.OnCommit(func() {
 		s.log().Info("permit changed", "event", api.EventPermitChanged, "volume", id, "reason", why, "node", after.NodeID, "permit", after.ID,
 			"from", before.State, "to", after.State, "overwrite", after.Overwrite)
+		s.Hub.Changed(id, notify.Volumes)
 	})
 	return tx.Volumes().Put(v.ID, *v)
 }

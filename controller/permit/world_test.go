@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/storetest"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -36,7 +37,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, dir: t.TempDir(), now: time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC)}
 	w.Service = &Service{
-		Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return w.now }, Log: slog.New(slog.DiscardHandler), Hub: new(notify.Hub),
 		Changed: func(id string) { w.changed = append(w.changed, id) },
 	}
 	w.restart()

@@ -10,14 +10,14 @@ import (
 // everyList is the lists that a page may show.
 var everyList = []string{page.ChangedInstances, page.ChangedNodes, page.ChangedOperations, page.ChangedVolumes, page.ChangedAgents, page.ChangedEvents, page.ChangedReplicas}
 
-// lists is which lists a change concerns, by the key that it wakes. The volumes have no key of their
-// own: each change of a permit is an event, and the rest follows an instance.
+// lists is which lists a change concerns, by the key that it wakes.
 var lists = map[string][]string{
-	notify.Instances:  {page.ChangedInstances, page.ChangedVolumes},
+	notify.Instances:  {page.ChangedInstances},
 	notify.Nodes:      {page.ChangedNodes, page.ChangedAgents},
 	notify.Operations: {page.ChangedOperations},
-	notify.Events:     {page.ChangedEvents, page.ChangedVolumes},
+	notify.Events:     {page.ChangedEvents},
 	notify.Replicas:   {page.ChangedReplicas},
+	notify.Volumes:    {page.ChangedVolumes},
 }
 
 // watched is a key whose changes are waited for.

@@ -35,7 +35,7 @@ func (w *work) converges(m *machine) {
 	var sent api.NodeStatus
 	w.step("report of "+m.ServerID, over, func() (err error) { sent, err = m.report(); return err }, facts{
 		name: kept(func() int { return len(comparable(sent)) }, func() error {
-			n, err := client.Read[api.Node](w.c.API.GetNode(w.t.Context(), m.ServerID))
+			n, err := client.Read[api.Node](w.c.API.GetNode(w.t.Context(), m.ServerID, nil))
 			if err != nil {
 				return err
 			}
@@ -66,7 +66,7 @@ func comparable(s api.NodeStatus) string {
 
 func (w *work) permit(states ...api.PermitState) fact {
 	return kept(func() int { return len(volume) }, func() error {
-		v, err := client.Read[api.Volume](w.c.API.GetVolume(w.t.Context(), volume))
+		v, err := client.Read[api.Volume](w.c.API.GetVolume(w.t.Context(), volume, nil))
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package controllerfault
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -51,12 +52,14 @@ func (w *work) operate(key string, o api.OperationRequest, over []string, want a
 		if want == api.Failed {
 			// After a failure the same request would begin a new operation, so a client that
 			// has lost the answer reads the list first.
-			list, err := client.Read[api.OperationList](w.c.API.ListInstanceOperations(w.t.Context(), instance, nil))
+			list, err := client.All[api.Operation](func(page client.RequestEditorFn) (*http.Response, error) {
+				return w.c.API.ListInstanceOperations(w.t.Context(), instance, nil, page)
+			})
 			if err != nil {
 				return err
 			}
-			if at := slices.IndexFunc(list.Items, func(o api.Operation) bool { return o.IdempotencyKey == key }); at >= 0 {
-				acknowledged = &list.Items[at]
+			if at := slices.IndexFunc(list, func(o api.Operation) bool { return o.IdempotencyKey == key }); at >= 0 {
+				acknowledged = &list[at]
 				return nil
 			}
 		}

@@ -1,6 +1,7 @@
 package controllerfault
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -21,11 +22,13 @@ func (w *work) tokens() {
 // newToken makes a token of this name. If an earlier answer with the secret was lost, the
 // listed token is revoked first, as an operator would do.
 func (w *work) newToken(name string) (*api.NewToken, error) {
-	list, err := client.Read[api.TokenList](w.c.API.ListTokens(w.t.Context(), nil))
+	list, err := client.All[api.Token](func(page client.RequestEditorFn) (*http.Response, error) {
+		return w.c.API.ListTokens(w.t.Context(), nil, page)
+	})
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range list.Items {
+	for _, t := range list {
 		if t.Name == name {
 			if err := client.Done(w.c.API.RevokeToken(w.t.Context(), t.ID)); err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -69,10 +70,12 @@ func (f *fleet) another(t crowd.Tally, old map[string]int) bool {
 // ready says whether every node has reported that its document is in force.
 func (f *fleet) ready() bool {
 	f.t.Helper()
-	nodes, err := client.Read[api.NodeList](f.API.ListNodes(f.t.Context(), nil))
+	nodes, err := client.All[api.Node](func(page client.RequestEditorFn) (*http.Response, error) {
+		return f.API.ListNodes(f.t.Context(), nil, page)
+	})
 	f.must(err)
 	ready := 0
-	for _, n := range nodes.Items {
+	for _, n := range nodes {
 		if n.Ready {
 			ready++
 		}

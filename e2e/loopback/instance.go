@@ -105,7 +105,7 @@ func (c *Controller) Outcome(instance string, sequence int64) *api.Operation {
 
 // Node is what the controller says of a node; the zero value if it does not know it.
 func (c *Controller) Node(id string) *api.Node {
-	node, err := client.Read[api.Node](c.API.GetNode(c.t.Context(), id))
+	node, err := client.Read[api.Node](c.API.GetNode(c.t.Context(), id, nil))
 	if err != nil {
 		return &api.Node{}
 	}

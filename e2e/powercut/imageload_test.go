@@ -287,7 +287,7 @@ func (l *loading) settled(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	node, err := client.Read[api.Node](c.GetNode(ctx, l.server.ID))
+	node, err := client.Read[api.Node](c.GetNode(ctx, l.server.ID, nil))
 	if err != nil {
 		return err
 	}

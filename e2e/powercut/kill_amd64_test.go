@@ -88,7 +88,7 @@ func (v *victim) awaitReport(ctx context.Context, blank *volume, ended <-chan er
 			return errors.Join(errors.New("the agent was neither killed nor done"), unix.Kill(pid, unix.SIGKILL))
 		case <-tick.C:
 		}
-		known, err := client.Read[api.Volume](v.api.GetVolume(ctx, blank.disk.VolumeID))
+		known, err := client.Read[api.Volume](v.api.GetVolume(ctx, blank.disk.VolumeID, nil))
 		if err == nil && known.PermitState == api.PermitFormatted && v.journalPhase(ctx, blank) == "reported" {
 			kill(pid) // unless that has been done at this very moment
 			return <-ended

@@ -19,7 +19,7 @@ func (v *victim) left(ctx context.Context) (string, error) {
 	if err := v.stopped(ctx); err != nil {
 		return "", err
 	}
-	known, err := client.Read[api.Volume](v.api.GetVolume(ctx, newest.disk.VolumeID))
+	known, err := client.Read[api.Volume](v.api.GetVolume(ctx, newest.disk.VolumeID, nil))
 	if err != nil {
 		return "", err
 	}

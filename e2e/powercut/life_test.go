@@ -185,7 +185,7 @@ func (l *life) cut(ctx context.Context) error {
 		if err := os.Truncate(v.disk.Path, v.size); err != nil {
 			return err
 		}
-		known, err := client.Read[api.Volume](l.api.GetVolume(ctx, v.disk.VolumeID))
+		known, err := client.Read[api.Volume](l.api.GetVolume(ctx, v.disk.VolumeID, nil))
 		if err == nil && known.PermitState == api.PermitFormatted {
 			if err := v.whole(ctx); err != nil {
 				return fmt.Errorf("after a cut that hit %s: %w", hit, err)
@@ -237,7 +237,7 @@ func (l *life) converge(ctx context.Context) error {
 }
 
 func (l *life) converged(ctx context.Context) error {
-	node, err := client.Read[api.Node](l.api.GetNode(ctx, l.storage.Server.ID))
+	node, err := client.Read[api.Node](l.api.GetNode(ctx, l.storage.Server.ID, nil))
 	if err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (l *life) converged(ctx context.Context) error {
 		return err
 	}
 	for _, v := range l.volumes {
-		known, err := client.Read[api.Volume](l.api.GetVolume(ctx, v.disk.VolumeID))
+		known, err := client.Read[api.Volume](l.api.GetVolume(ctx, v.disk.VolumeID, nil))
 		if err != nil || known.PermitState != api.PermitFormatted {
 			return errors.Join(err, fmt.Errorf("the permit of %s is %+v", v.name, known))
 		}

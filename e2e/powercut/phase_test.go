@@ -33,7 +33,7 @@ func (p phase) String() string { return phaseNames[p] }
 // phase observes the machine, running or off.
 func (l *life) phase(ctx context.Context) (phase, error) {
 	v := l.newest()
-	known, err := client.Read[api.Volume](l.api.GetVolume(ctx, v.disk.VolumeID))
+	known, err := client.Read[api.Volume](l.api.GetVolume(ctx, v.disk.VolumeID, nil))
 	if err != nil {
 		var problem *api.Problem
 		if errors.As(err, &problem) && problem.Status == 404 {
@@ -78,7 +78,7 @@ func (l *life) phaseOfUse(ctx context.Context) (phase, error) {
 	if l.boot.writing == l.newest() && l.saved(l.newest()) >= l.boot.saved+enoughRecords {
 		return writing, nil
 	}
-	node, err := client.Read[api.Node](l.api.GetNode(ctx, l.storage.Server.ID))
+	node, err := client.Read[api.Node](l.api.GetNode(ctx, l.storage.Server.ID, nil))
 	if err == nil && l.ready(node) == nil {
 		return serving, nil
 	}

@@ -163,7 +163,7 @@ func (u *upgrading) keeps(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	n, err := client.Read[api.Node](u.api.GetNode(ctx, u.storage.Server.ID))
+	n, err := client.Read[api.Node](u.api.GetNode(ctx, u.storage.Server.ID, nil))
 	if err != nil {
 		return "", err
 	}
@@ -286,7 +286,7 @@ func (u *upgrading) settled(ctx context.Context) error {
 }
 
 func (u *upgrading) upgraded(ctx context.Context) error {
-	n, err := client.Read[api.Node](u.api.GetNode(ctx, u.storage.Server.ID))
+	n, err := client.Read[api.Node](u.api.GetNode(ctx, u.storage.Server.ID, nil))
 	if err != nil {
 		return err
 	}

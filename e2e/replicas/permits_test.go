@@ -237,7 +237,7 @@ func (s *storage) lostFormats(c *caller) (n int) {
 	for volume := range s.formatted {
 		var state api.PermitState
 		s.w.must(c.until(func(a *client.Controller) error {
-			v, err := client.Read[api.Volume](a.GetVolume(s.w.t.Context(), volume))
+			v, err := client.Read[api.Volume](a.GetVolume(s.w.t.Context(), volume, nil))
 			if err == nil {
 				state = v.PermitState
 			}

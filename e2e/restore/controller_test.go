@@ -160,7 +160,7 @@ func (w *controller) instance() api.Instance {
 
 func (w *controller) volume() api.Volume {
 	w.t.Helper()
-	v, err := client.Read[api.Volume](w.API.GetVolume(w.t.Context(), volume))
+	v, err := client.Read[api.Volume](w.API.GetVolume(w.t.Context(), volume, nil))
 	w.must(err)
 	return *v
 }

@@ -209,7 +209,7 @@ func (w *controller) read(one *life) (parts, error) {
 			found.note("operation "+o.ID, o)
 		}
 	}
-	node, nodeErr := client.Read[api.Node](w.API.GetNode(ctx, one.server))
+	node, nodeErr := client.Read[api.Node](w.API.GetNode(ctx, one.server, nil))
 	if node != nil {
 		node.State, node.Ready, node.LastSeenAt, node.Unconfirmed = "", false, nil, false
 		node.Generation, node.Digest = 0, "" // a new epoch is in every document

@@ -105,7 +105,7 @@ func (m *machine) do(argv ...string) string {
 func (m *machine) runs(version, reason string, build []byte) {
 	m.t.Helper()
 	sitetest.Until(m.t, fmt.Sprintf("it is Ready by %s, %s", version, reason), func() error {
-		n, err := client.Read[api.Node](m.api.GetNode(m.t.Context(), m.node.ServerID()))
+		n, err := client.Read[api.Node](m.api.GetNode(m.t.Context(), m.node.ServerID(), nil))
 		if err != nil {
 			return err
 		}

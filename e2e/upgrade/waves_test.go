@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -216,11 +217,13 @@ func (f *fleet) away(version string) {
 func (f *fleet) settled(version string) {
 	f.t.Helper()
 	f.await("every node is Ready by "+version, func() bool {
-		nodes, err := client.Read[api.NodeList](f.API.ListNodes(f.t.Context(), nil))
+		nodes, err := client.All[api.Node](func(page client.RequestEditorFn) (*http.Response, error) {
+			return f.API.ListNodes(f.t.Context(), nil, page)
+		})
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		for _, n := range nodes.Items {
+		for _, n := range nodes {
 			if !n.Ready || n.Status.Facts.AgentVersion != version || n.Status.AgentUpgrade == nil || n.Status.AgentUpgrade.Reason != api.UpgradeUpToDate {
 				return false
 			}

@@ -2063,7 +2063,7 @@ type GetAgentParams struct {
 
 // GetAgentsParams defines parameters for GetAgents.
 type GetAgentsParams struct {
-	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -2088,13 +2088,13 @@ type ListEventsParams struct {
 	// Limit The largest number of events in the answer; 1000 if omitted
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // GetNodeConfigParams defines parameters for GetNodeConfig.
 type GetNodeConfigParams struct {
-	// Wait The longest time to hold the request (a Go duration), if that is less than the poll interval. An agent
+	// Wait The longest time to hold the request (seconds, or a Go duration), if that is less than the poll interval. An agent
 	// sends it if something between it and the controller closes idle connections.
 	Wait *string `form:"wait,omitempty" json:"wait,omitempty"`
 
@@ -2132,13 +2132,20 @@ type ListNodesParams struct {
 	// Ready Only those that are Ready, or only those that are not
 	Ready *bool `form:"ready,omitempty" json:"ready,omitempty"`
 
-	// Limit The largest number of items in the answer; all if omitted
+	// Limit The largest number of items in the answer; 1000 if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Marker Where the page begins, from the Link header of the page before
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 
-	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetNodeParams defines parameters for GetNode.
+type GetNodeParams struct {
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -2154,37 +2161,41 @@ type ListOperationsParams struct {
 	// State Only those in this state
 	State *OperationState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit The largest number of items in the answer; all if omitted
+	// Limit The largest number of items in the answer; 1000 if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Marker Where the page begins, from the Link header of the page before
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 
-	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListReplicasParams defines parameters for ListReplicas.
 type ListReplicasParams struct {
-	// Limit The largest number of items in the answer; all if omitted
+	// Limit The largest number of items in the answer; 1000 if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Marker Where the page begins, from the Link header of the page before
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 
-	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListTokensParams defines parameters for ListTokens.
 type ListTokensParams struct {
-	// Limit The largest number of items in the answer; all if omitted
+	// Limit The largest number of items in the answer; 1000 if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Marker Where the page begins, from the Link header of the page before
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListInstancesParams defines parameters for ListInstances.
@@ -2195,13 +2206,13 @@ type ListInstancesParams struct {
 	// State Only those in this state
 	State *InstanceState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit The largest number of items in the answer; all if omitted
+	// Limit The largest number of items in the answer; 1000 if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Marker Where the page begins, from the Link header of the page before
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 
-	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -2214,7 +2225,7 @@ type DeleteInstanceParams struct {
 
 // GetInstanceParams defines parameters for GetInstance.
 type GetInstanceParams struct {
-	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -2249,11 +2260,15 @@ type ListInstanceOperationsParams struct {
 	// State Only those in this state
 	State *OperationState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit The largest number of items in the answer; all if omitted
+	// Limit The largest number of items in the answer; 1000 if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Marker Where the page begins, from the Link header of the page before
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // PostOperationParams defines parameters for PostOperation.
@@ -2265,8 +2280,9 @@ type PostOperationParams struct {
 
 // GetOperationParams defines parameters for GetOperation.
 type GetOperationParams struct {
-	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
-	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListVolumesParams defines parameters for ListVolumes.
@@ -2280,11 +2296,22 @@ type ListVolumesParams struct {
 	// PermitState Only those in this state
 	PermitState *PermitState `form:"permitState,omitempty" json:"permitState,omitempty"`
 
-	// Limit The largest number of items in the answer; all if omitted
+	// Limit The largest number of items in the answer; 1000 if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Marker Where the page begins, from the Link header of the page before
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// GetVolumeParams defines parameters for GetVolume.
+type GetVolumeParams struct {
+	// Wait How long to hold the request while nothing changes, at most 60 s: seconds, or a Go duration such as 30s
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // UpgradeAgentsJSONRequestBody defines body for UpgradeAgents for application/json ContentType.

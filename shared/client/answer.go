@@ -98,7 +98,7 @@ func ProblemOf(resp *http.Response) error {
 
 // Read takes what a call of the generated client returned and decodes its JSON:
 //
-//	node, err := client.Read[api.Node](c.GetNode(ctx, id))
+//	node, err := client.Read[api.Node](c.GetNode(ctx, id, nil))
 //
 // Any status that is not 2xx is an error, as of ProblemOf. It closes the body.
 func Read[T any](resp *http.Response, err error) (*T, error) {

@@ -257,7 +257,7 @@ type ClientInterface interface {
 	// GetNode One node
 	//
 	// Corresponds with GET /v1/nodes/{nodeId} (the `GetNode` operationId).
-	GetNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetNode(ctx context.Context, nodeID NodeID, params *GetNodeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReenrollNode Let this server redeem the join token once more, after it was rebuilt in place; its old identity is revoked
 	//
@@ -446,7 +446,10 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
 	PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, params *PostOperationParams, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
+	// GetOperation One operation. 404 if its record is no longer kept
+	//
+	// With wait, answers when the operation has finished; with wait and If-None-Match, when its record has another ETag; or when
+	// the time is over.
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
 	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -488,7 +491,7 @@ type ClientInterface interface {
 	// GetVolume One volume
 	//
 	// Corresponds with GET /v1/volumes/{volumeId} (the `GetVolume` operationId).
-	GetVolume(ctx context.Context, volumeID VolumeID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetVolume(ctx context.Context, volumeID VolumeID, params *GetVolumeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AdoptVolumeWithBody Take over a volume that already holds an ext4 filesystem, by naming its UUID
 	//
@@ -890,8 +893,8 @@ func (c *Client) ListNodes(ctx context.Context, params *ListNodesParams, reqEdit
 // GetNode One node
 //
 // Corresponds with GET /v1/nodes/{nodeId} (the `GetNode` operationId).
-func (c *Client) GetNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetNodeRequest(c.Server, nodeID)
+func (c *Client) GetNode(ctx context.Context, nodeID NodeID, params *GetNodeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetNodeRequest(c.Server, nodeID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1339,7 +1342,10 @@ func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID,
 	return c.Client.Do(req)
 }
 
-// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
+// GetOperation One operation. 404 if its record is no longer kept
+//
+// With wait, answers when the operation has finished; with wait and If-None-Match, when its record has another ETag; or when
+// the time is over.
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
 func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1431,8 +1437,8 @@ func (c *Client) ListVolumes(ctx context.Context, params *ListVolumesParams, req
 // GetVolume One volume
 //
 // Corresponds with GET /v1/volumes/{volumeId} (the `GetVolume` operationId).
-func (c *Client) GetVolume(ctx context.Context, volumeID VolumeID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetVolumeRequest(c.Server, volumeID)
+func (c *Client) GetVolume(ctx context.Context, volumeID VolumeID, params *GetVolumeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetVolumeRequest(c.Server, volumeID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2380,7 +2386,7 @@ func NewListNodesRequest(server string, params *ListNodesParams) (*http.Request,
 }
 
 // NewGetNodeRequest constructs an http.Request for the GetNode method
-func NewGetNodeRequest(server string, nodeID NodeID) (*http.Request, error) {
+func NewGetNodeRequest(server string, nodeID NodeID, params *GetNodeParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -2405,9 +2411,51 @@ func NewGetNodeRequest(server string, nodeID NodeID) (*http.Request, error) {
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -2755,6 +2803,18 @@ func NewListTokensRequest(server string, params *ListTokensParams) (*http.Reques
 
 		}
 
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -2764,6 +2824,21 @@ func NewListTokensRequest(server string, params *ListTokensParams) (*http.Reques
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3597,6 +3672,18 @@ func NewListInstanceOperationsRequest(server string, vnfInstanceID VnfInstanceID
 
 		}
 
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -3606,6 +3693,21 @@ func NewListInstanceOperationsRequest(server string, vnfInstanceID VnfInstanceID
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3736,6 +3838,21 @@ func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3917,6 +4034,18 @@ func NewListVolumesRequest(server string, params *ListVolumesParams) (*http.Requ
 
 		}
 
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -3928,11 +4057,26 @@ func NewListVolumesRequest(server string, params *ListVolumesParams) (*http.Requ
 		return nil, err
 	}
 
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
 	return req, nil
 }
 
 // NewGetVolumeRequest constructs an http.Request for the GetVolume method
-func NewGetVolumeRequest(server string, volumeID VolumeID) (*http.Request, error) {
+func NewGetVolumeRequest(server string, volumeID VolumeID, params *GetVolumeParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3957,9 +4101,51 @@ func NewGetVolumeRequest(server string, volumeID VolumeID) (*http.Request, error
 		return nil, err
 	}
 
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
 	}
 
 	return req, nil

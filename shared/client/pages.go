@@ -1,9 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -22,20 +25,42 @@ const pageItems = 500
 //
 // What changes in between may be missing, and nothing else. Errors are those of Read.
 func All[T any](list func(page RequestEditorFn) (*http.Response, error)) ([]T, error) {
-	var all []T
 	query := url.Values{"limit": {strconv.Itoa(pageItems)}}
-	for query != nil {
-		resp, err := list(withQuery(query)) //nolint:bodyclose // Read closes it
-		answer, err := Read[struct{ Items []T }](resp, err)
-		if err != nil {
+	resp, err := list(withQuery(query)) //nolint:bodyclose // readOn closes it
+	return readOn[T](resp, err, query, list)
+}
+
+// Whole is the answer that the first page of a list is, with the items of all pages. It is for who
+// watches: the ETag of the first page is that of the whole list. Any other answer stays as it is.
+func Whole(resp *http.Response, err error, list func(page RequestEditorFn) (*http.Response, error)) (*http.Response, error) {
+	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Link") == "" {
+		return resp, err
+	}
+	items, err := readOn[json.RawMessage](resp, nil, url.Values{}, list)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(map[string]any{"items": items})
+	if err != nil {
+		return nil, fmt.Errorf("joining the pages of a list: %w", err)
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
+}
+
+// readOn reads a list from this page on.
+func readOn[T any](resp *http.Response, err error, query url.Values, list func(page RequestEditorFn) (*http.Response, error)) (all []T, _ error) {
+	for {
+		var answer *struct{ Items []T }
+		if answer, err = Read[struct{ Items []T }](resp, err); err != nil {
 			return nil, err
 		}
 		all = append(all, answer.Items...)
-		if query, err = nextPage(resp, query); err != nil {
-			return nil, err
+		if query, err = nextPage(resp, query); err != nil || query == nil {
+			return all, err
 		}
+		resp, err = list(withQuery(query)) //nolint:bodyclose // Read closes it
 	}
-	return all, nil
 }
 
 // withQuery sets query parameters of a request.

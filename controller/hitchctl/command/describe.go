@@ -27,7 +27,7 @@ func (a *app) describe() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			n, err := client.Read[api.Node](c.GetNode(ctx, id))
+			n, err := client.Read[api.Node](c.GetNode(ctx, id, nil))
 			if err != nil {
 				return nil, err
 			}
@@ -49,7 +49,7 @@ func (a *app) describe() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			v, err := client.Read[api.Volume](c.GetVolume(ctx, id))
+			v, err := client.Read[api.Volume](c.GetVolume(ctx, id, nil))
 			if err != nil {
 				return nil, err
 			}

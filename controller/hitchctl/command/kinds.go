@@ -175,7 +175,10 @@ func (k kind[T]) list(ctx context.Context, c *client.Controller, of scope) ([]T,
 // poll watches the list of a kind that is watched.
 func (k kind[T]) poll(c *client.Controller, of scope) follow.Poll {
 	return func(ctx context.Context, version, hold string) (*http.Response, error) {
-		return k.request(ctx, c, listRequest{scope: of, version: orNil(version), hold: orNil(hold)})
+		resp, err := k.request(ctx, c, listRequest{scope: of, version: orNil(version), hold: orNil(hold)}) //nolint:bodyclose // follow closes it
+		return client.Whole(resp, err, func(page client.RequestEditorFn) (*http.Response, error) {
+			return k.request(ctx, c, listRequest{scope: of, page: []client.RequestEditorFn{page}})
+		})
 	}
 }
 

@@ -79,7 +79,7 @@ On a terminal you type the volume's id; elsewhere give it with --volume-id.`,
 			if err != nil {
 				return err
 			}
-			v, err := client.Read[api.Volume](c.GetVolume(ctx, id))
+			v, err := client.Read[api.Volume](c.GetVolume(ctx, id, nil))
 			if err != nil {
 				return err
 			}

@@ -86,7 +86,7 @@ func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f 
 	if err != nil {
 		return err
 	}
-	n, err := client.Read[api.Node](c.GetNode(ctx, id))
+	n, err := client.Read[api.Node](c.GetNode(ctx, id, nil))
 	if err != nil {
 		return err
 	}

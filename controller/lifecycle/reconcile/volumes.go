@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -92,6 +93,6 @@ func (r *Reconciler) ForgetVolume(t *tx.Tx, id string) error {
 
 func saveVolume(t *tx.Tx, v store.Volume) error {
 	v.ChangedAt = t.Now
-	t.Changed(v.ID)
+	t.Changed(v.ID, notify.Volumes)
 	return t.Volumes().Put(v.ID, v)
 }

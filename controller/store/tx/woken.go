@@ -33,9 +33,9 @@ func Woken(t *store.Tx) (keys []string, all bool, err error) {
 		w.each(t.Files().ChangedKeys, w.ofInstance),
 		w.each(t.Operations().ChangedKeys, w.operation),
 		w.each(t.Events().ChangedKeys, w.event),
-		w.each(t.Tokens().ChangedKeys, func(key string) error { return w.wake(key) }),
+		w.each(t.Tokens().ChangedKeys, func(key string) error { return w.wake(key, notify.Tokens) }),
 		w.owned(t.NodeOwners(), notify.Nodes),
-		w.owned(t.VolumeOwners()))
+		w.owned(t.VolumeOwners(), notify.Volumes))
 	return w.keys, err != nil, err
 }
 

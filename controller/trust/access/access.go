@@ -33,7 +33,7 @@ const (
 // Service is the tokens in a store.
 type Service struct {
 	Store *store.Store
-	// Hub is told the id of a token that no longer lets anybody in.
+	// Hub wakes who waits for a token, or for the list of them.
 	Hub *notify.Hub
 	Now func() time.Time
 	Log *slog.Logger
@@ -64,6 +64,7 @@ func (s *Service) Create(ctx context.Context, r api.TokenRequest) (api.NewToken,
 	if err != nil {
 		return api.NewToken{}, fmt.Errorf("storing an API token: %w", err)
 	}
+	s.Hub.Changed(id, notify.Tokens)
 	s.Log.Info("API token created", "event", api.EventTokenCreated, "token", id, "name", token.Name, "scope", token.Scope)
 	return api.NewToken{Token: token, Secret: secret}, nil
 }
@@ -125,7 +126,7 @@ func (s *Service) Revoke(ctx context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("revoking an API token: %w", err)
 	}
-	s.Hub.Changed(id)
+	s.Hub.Changed(id, notify.Tokens)
 	s.Log.Info("API token revoked", "event", api.EventTokenRevoked, "token", id, "name", revoked.Name)
 	return nil
 }
@@ -145,6 +146,7 @@ func (s *Service) Confirm(ctx context.Context, id string) (api.Token, error) {
 	if err != nil {
 		return api.Token{}, fmt.Errorf("confirming an API token: %w", err)
 	}
+	s.Hub.Changed(id, notify.Tokens)
 	s.Log.Info("API token confirmed", "event", api.EventTokenConfirmed, "token", id, "name", record.Name)
 	return s.show(record), nil
 }
