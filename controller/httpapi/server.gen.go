@@ -1637,51 +1637,51 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealthz, options.OperationMiddlewares["getHealthz"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz, options.OperationMiddlewares["getReadyz"]...)
-	router.GET(options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenapi, options.OperationMiddlewares["getOpenapi"]...)
-	router.GET(options.BaseURL+"/v1/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
-	router.GET(options.BaseURL+"/v1/replicas", wrapper.ListReplicas, options.OperationMiddlewares["listReplicas"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances", wrapper.ListInstances, options.OperationMiddlewares["listInstances"]...)
-	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
-	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/plan", wrapper.PlanInstance, options.OperationMiddlewares["planInstance"]...)
-	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
-	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/cluster_access", wrapper.GetClusterAccess, options.OperationMiddlewares["getClusterAccess"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/confirm", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence/cancel", wrapper.CancelOperation, options.OperationMiddlewares["cancelOperation"]...)
-	router.GET(options.BaseURL+"/v1/operations", wrapper.ListOperations, options.OperationMiddlewares["listOperations"]...)
+	router.GET(options.BaseURL+"/v1/agent/:arch", wrapper.GetAgent, options.OperationMiddlewares["getAgent"]...)
+	router.GET(options.BaseURL+"/v1/agents", wrapper.GetAgents, options.OperationMiddlewares["getAgents"]...)
+	router.POST(options.BaseURL+"/v1/agents/pause", wrapper.PauseAgents, options.OperationMiddlewares["pauseAgents"]...)
+	router.POST(options.BaseURL+"/v1/agents/upgrade", wrapper.UpgradeAgents, options.OperationMiddlewares["upgradeAgents"]...)
+	router.GET(options.BaseURL+"/v1/backup", wrapper.GetBackup, options.OperationMiddlewares["getBackup"]...)
+	router.POST(options.BaseURL+"/v1/enroll", wrapper.Enroll, options.OperationMiddlewares["enroll"]...)
+	router.GET(options.BaseURL+"/v1/events", wrapper.ListEvents, options.OperationMiddlewares["listEvents"]...)
+	router.POST(options.BaseURL+"/v1/node/certificate", wrapper.RenewCertificate, options.OperationMiddlewares["renewCertificate"]...)
+	router.GET(options.BaseURL+"/v1/node/config", wrapper.GetNodeConfig, options.OperationMiddlewares["getNodeConfig"]...)
+	router.GET(options.BaseURL+"/v1/node/files/:sha256", wrapper.GetNodeFile, options.OperationMiddlewares["getNodeFile"]...)
+	router.PUT(options.BaseURL+"/v1/node/status", wrapper.PutNodeStatus, options.OperationMiddlewares["putNodeStatus"]...)
+	router.POST(options.BaseURL+"/v1/node/volumes/:volumeId/format", wrapper.PostFormat, options.OperationMiddlewares["postFormat"]...)
 	router.GET(options.BaseURL+"/v1/nodes", wrapper.ListNodes, options.OperationMiddlewares["listNodes"]...)
 	router.GET(options.BaseURL+"/v1/nodes/:nodeId", wrapper.GetNode, options.OperationMiddlewares["getNode"]...)
-	router.POST(options.BaseURL+"/v1/nodes/:nodeId/revoke", wrapper.RevokeNode, options.OperationMiddlewares["revokeNode"]...)
 	router.POST(options.BaseURL+"/v1/nodes/:nodeId/reenroll", wrapper.ReenrollNode, options.OperationMiddlewares["reenrollNode"]...)
-	router.GET(options.BaseURL+"/v1/agents", wrapper.GetAgents, options.OperationMiddlewares["getAgents"]...)
-	router.POST(options.BaseURL+"/v1/agents/upgrade", wrapper.UpgradeAgents, options.OperationMiddlewares["upgradeAgents"]...)
-	router.POST(options.BaseURL+"/v1/agents/pause", wrapper.PauseAgents, options.OperationMiddlewares["pauseAgents"]...)
-	router.GET(options.BaseURL+"/v1/events", wrapper.ListEvents, options.OperationMiddlewares["listEvents"]...)
-	router.GET(options.BaseURL+"/v1/volumes", wrapper.ListVolumes, options.OperationMiddlewares["listVolumes"]...)
-	router.GET(options.BaseURL+"/v1/volumes/:volumeId", wrapper.GetVolume, options.OperationMiddlewares["getVolume"]...)
-	router.POST(options.BaseURL+"/v1/volumes/:volumeId/adopt", wrapper.AdoptVolume, options.OperationMiddlewares["adoptVolume"]...)
-	router.POST(options.BaseURL+"/v1/volumes/:volumeId/reformat", wrapper.ReformatVolume, options.OperationMiddlewares["reformatVolume"]...)
+	router.POST(options.BaseURL+"/v1/nodes/:nodeId/revoke", wrapper.RevokeNode, options.OperationMiddlewares["revokeNode"]...)
+	router.GET(options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenapi, options.OperationMiddlewares["getOpenapi"]...)
+	router.GET(options.BaseURL+"/v1/operations", wrapper.ListOperations, options.OperationMiddlewares["listOperations"]...)
+	router.GET(options.BaseURL+"/v1/replicas", wrapper.ListReplicas, options.OperationMiddlewares["listReplicas"]...)
 	router.GET(options.BaseURL+"/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/v1/tokens/:tokenId", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
 	router.POST(options.BaseURL+"/v1/tokens/:tokenId/confirm", wrapper.ConfirmToken, options.OperationMiddlewares["confirmToken"]...)
-	router.GET(options.BaseURL+"/v1/whoami", wrapper.GetWhoami, options.OperationMiddlewares["getWhoami"]...)
-	router.GET(options.BaseURL+"/v1/backup", wrapper.GetBackup, options.OperationMiddlewares["getBackup"]...)
 	router.GET(options.BaseURL+"/v1/trust", wrapper.GetTrust, options.OperationMiddlewares["getTrust"]...)
-	router.POST(options.BaseURL+"/v1/enroll", wrapper.Enroll, options.OperationMiddlewares["enroll"]...)
-	router.POST(options.BaseURL+"/v1/node/certificate", wrapper.RenewCertificate, options.OperationMiddlewares["renewCertificate"]...)
-	router.GET(options.BaseURL+"/v1/node/config", wrapper.GetNodeConfig, options.OperationMiddlewares["getNodeConfig"]...)
-	router.PUT(options.BaseURL+"/v1/node/status", wrapper.PutNodeStatus, options.OperationMiddlewares["putNodeStatus"]...)
-	router.POST(options.BaseURL+"/v1/node/volumes/:volumeId/format", wrapper.PostFormat, options.OperationMiddlewares["postFormat"]...)
-	router.GET(options.BaseURL+"/v1/node/files/:sha256", wrapper.GetNodeFile, options.OperationMiddlewares["getNodeFile"]...)
-	router.GET(options.BaseURL+"/v1/agent/:arch", wrapper.GetAgent, options.OperationMiddlewares["getAgent"]...)
+	router.GET(options.BaseURL+"/v1/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances", wrapper.ListInstances, options.OperationMiddlewares["listInstances"]...)
+	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
+	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/cluster_access", wrapper.GetClusterAccess, options.OperationMiddlewares["getClusterAccess"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/confirm", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
+	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
+	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence/cancel", wrapper.CancelOperation, options.OperationMiddlewares["cancelOperation"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/plan", wrapper.PlanInstance, options.OperationMiddlewares["planInstance"]...)
+	router.GET(options.BaseURL+"/v1/volumes", wrapper.ListVolumes, options.OperationMiddlewares["listVolumes"]...)
+	router.GET(options.BaseURL+"/v1/volumes/:volumeId", wrapper.GetVolume, options.OperationMiddlewares["getVolume"]...)
+	router.POST(options.BaseURL+"/v1/volumes/:volumeId/adopt", wrapper.AdoptVolume, options.OperationMiddlewares["adoptVolume"]...)
+	router.POST(options.BaseURL+"/v1/volumes/:volumeId/reformat", wrapper.ReformatVolume, options.OperationMiddlewares["reformatVolume"]...)
+	router.GET(options.BaseURL+"/v1/whoami", wrapper.GetWhoami, options.OperationMiddlewares["getWhoami"]...)
 
 }
 
@@ -1717,6 +1717,30 @@ func (response GetHealthz200TextResponse) VisitGetHealthzResponse(w http.Respons
 	w.WriteHeader(200)
 
 	_, err := w.Write([]byte(fmt.Sprint(response)))
+	return err
+}
+
+type GetHealthzdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetHealthzdefaultApplicationProblemPlusJSONResponse) VisitGetHealthzResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
 	return err
 }
 
@@ -1809,6 +1833,16 @@ func (response GetAgent206ApplicationOctetStreamResponse) VisitGetAgentResponse(
 	}
 	_, err := io.Copy(w, response.Body)
 	return err
+}
+
+type GetAgent304Response = NotModifiedResponse
+
+func (response GetAgent304Response) VisitGetAgentResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetAgentdefaultApplicationProblemPlusJSONResponse struct {
@@ -2356,6 +2390,16 @@ func (response GetNodeFile206ApplicationOctetStreamResponse) VisitGetNodeFileRes
 	}
 	_, err := io.Copy(w, response.Body)
 	return err
+}
+
+type GetNodeFile304Response = NotModifiedResponse
+
+func (response GetNodeFile304Response) VisitGetNodeFileResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetNodeFiledefaultApplicationProblemPlusJSONResponse struct {
@@ -3636,6 +3680,16 @@ func (response GetFile206ApplicationOctetStreamResponse) VisitGetFileResponse(w 
 	}
 	_, err := io.Copy(w, response.Body)
 	return err
+}
+
+type GetFile304Response = NotModifiedResponse
+
+func (response GetFile304Response) VisitGetFileResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetFiledefaultApplicationProblemPlusJSONResponse struct {

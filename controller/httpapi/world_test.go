@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,9 +91,32 @@ func newWorld(t testing.TB, options ...option) *world {
 		w.must(err)
 		*secret = token.Secret
 	}
+	t.Cleanup(w.answersAreDeclared)
 	w.listen()
 	w.client = w.clientWith(nil)
 	return w
+}
+
+var answered = regexp.MustCompile(`msg=request operation=(\w+) status=(\d+)`)
+
+// answersAreDeclared compares each answer that the world has given with the document: its default
+// is for what stands between client and controller, and for statuses of a later release.
+func (w *world) answersAreDeclared() {
+	document, err := httpapi.Document()
+	w.must(err)
+	declared := map[string]bool{}
+	for _, item := range document.Paths.Map() {
+		for _, op := range item.Operations() {
+			for status := range op.Responses.Map() {
+				declared[op.OperationID+" "+status] = true
+			}
+		}
+	}
+	for _, a := range answered.FindAllStringSubmatch(w.log.String(), -1) {
+		if !declared[a[1]+" "+a[2]] {
+			w.t.Errorf("%s was answered with %s, which openapi.yaml does not declare for it", a[1], a[2])
+		}
+	}
 }
 
 func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
