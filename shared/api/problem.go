@@ -1,6 +1,8 @@
 package api
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -102,6 +104,9 @@ var problemKinds = map[string]struct {
 	ProblemAgentNotCarried:     {409, "the controller carries no such agent"},
 	ProblemAgentTooNew:         {409, "the agent may be newer than the controller"},
 }
+
+// ProblemTypes are all types, ordered.
+func ProblemTypes() []string { return slices.Sorted(maps.Keys(problemKinds)) }
 
 // NewProblem is a problem of one of the types above, with its status and title.
 // The detail names the thing, what was found, what was expected and what to do.
