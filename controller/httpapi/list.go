@@ -11,7 +11,7 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Of a list, an answer has so many items if the request does not say.
+// defaultLimit is how many items of a list an answer has at most if the request does not say.
 const defaultLimit = 1000
 
 // asked is what each list can be asked for.

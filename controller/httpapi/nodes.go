@@ -11,7 +11,7 @@ import (
 // ListNodes lists nodes.
 func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (ListNodesResponseObject, error) {
 	p := r.Params
-	got, err := list(ctx, s, notify.Nodes, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, nodeKey, unseen, func() ([]wire.Node, error) {
+	got, err := list(ctx, s, notify.Nodes, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, nodeKey, wire.Node.Quiet, func() ([]wire.Node, error) {
 		items, err := s.Nodes.ListNodes(ctx, canonical(text(p.VnfInstanceID)), p.All != nil && *p.All)
 		return slices.DeleteFunc(items, func(n wire.Node) bool {
 			return other(p.Role, n.Role) || other(p.State, n.State) || other(p.Ready, n.Ready)
@@ -26,22 +26,17 @@ func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (List
 	return ListNodes200JSONResponse{Body: wire.NodeList{Items: got.value.items}, Headers: ListNodes200ResponseHeaders{ETag: &got.etag, Link: got.value.next}}, nil
 }
 
-// unseen is a node without the time of its last call, which changes all the time.
-func unseen(n wire.Node) wire.Node {
-	n.LastSeenAt = nil
-	return n
-}
-
-// GetNode shows one node; it can be waited on.
+// GetNode shows one node; it can be waited on. What a node reports wakes who waits for nodes: its own
+// key is that of its agent's poll.
 func (s *Handler) GetNode(ctx context.Context, r GetNodeRequestObject) (GetNodeResponseObject, error) {
 	node, err := watch(ctx, s, notify.Nodes, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.Node, any, error) {
 		node, err := s.Nodes.GetNode(ctx, canonical(r.NodeID))
-		return node, unseen(node), err
+		return node, node.Quiet(), err
 	})
 	if err != nil {
 		return nil, err
 	}
-	node.etag = "W/" + node.etag
+	node.etag = "W/" + node.etag // the time of its last call is not in it
 	if node.unchanged {
 		return GetNode304Response{Headers: NotModifiedResponseHeaders{ETag: &node.etag}}, nil
 	}

@@ -103,8 +103,11 @@ func (u *UI) operation(r *http.Request) (page.View, error) {
 	if errors.As(err, &pruned) && pruned.Type == api.ProblemEventsPruned {
 		list, err = u.Events.List(event.Query{InstanceID: id, Limit: mostOfOperation})
 	}
-	operations, err2 := u.Operations.ListOperations(r.Context(), id)
-	return page.Operation{Operation: operation, Operations: operations, Events: list.Items}, errors.Join(err, err2)
+	if err != nil {
+		return nil, err
+	}
+	operations, err := u.Operations.ListOperations(r.Context(), id)
+	return page.Operation{Operation: operation, Operations: operations, Events: list.Items}, err
 }
 
 func (u *UI) volumes(r *http.Request) (page.View, error) {

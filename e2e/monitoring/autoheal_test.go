@@ -58,7 +58,7 @@ func timesOf() autohealTimes {
 		replace: map[string]string{"for: 10m": "for: 6s", "group_wait: 30s": "group_wait: 1s", "group_interval: 5m": "group_interval: 1s"}}
 }
 
-// read is a shipped file with these texts replaced, each of which stands there once.
+// read is a shipped file in which these texts are replaced. None of them may be there more than once.
 func read(t *testing.T, file string, replace map[string]string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -215,8 +215,8 @@ func TestAutohealRule(t *testing.T) {
 	}
 }
 
-// autohealed is what the test has: two controllers that share an etcd, of which the machines call
-// the second one.
+// autohealed is two controllers that share an etcd, with Prometheus, Alertmanager and the stand-in for
+// Tacker. The machines call the second controller.
 type autohealed struct {
 	*testing.T
 	times         autohealTimes

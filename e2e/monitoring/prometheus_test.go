@@ -26,8 +26,8 @@ const (
 	dashboardFile = "../../packaging/monitoring/dashboard.json"
 )
 
-// program is one of Debian's packages prometheus and prometheus-alertmanager. Without it the test is skipped, or fails if
-// NODEHITCH_LAB=required.
+// program is one of Debian's packages prometheus and prometheus-alertmanager. Without it the test
+// is skipped, or fails if NODEHITCH_LAB=required.
 func program(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -11,18 +11,18 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// shower makes the lines that describe the object that the argument names.
-type shower func(ctx context.Context, c *client.Controller, arg string) ([]string, error)
+// describer makes the lines about the object that the argument names.
+type describer func(ctx context.Context, c *client.Controller, arg string) ([]string, error)
 
 func (a *app) describe() *cobra.Command {
-	showers := map[string]shower{}
+	describers := map[string]describer{}
 	return group(&cobra.Command{
 		Use: "describe", Short: "Show objects in full, with what their reasons mean and what to do",
 		Example: `  hitchctl describe node storage_server
   hitchctl describe node/4a0dbb52 volume/9a0d71ce
   hitchctl describe operation 0b1a5c2e/3`,
 	},
-		describing(a, showers, nodeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+		describing(a, describers, nodeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
 			id, err := nodeKind.resolve(ctx, c, arg)
 			if err != nil {
 				return nil, err
@@ -34,8 +34,8 @@ func (a *app) describe() *cobra.Command {
 			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: orNil(n.VnfInstanceID), NodeID: &id})
 			return present.Node(a.out, *n, events, a.now()), err
 		}),
-		describing(a, showers, instanceKind, a.describeInstance),
-		describing(a, showers, operationKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+		describing(a, describers, instanceKind, a.describeInstance),
+		describing(a, describers, operationKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
 			o, err := operationKind.find(ctx, c, arg)
 			if err != nil {
 				return nil, err
@@ -44,7 +44,7 @@ func (a *app) describe() *cobra.Command {
 			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: &o.VnfInstanceID, Limit: &most})
 			return present.Operation(a.out, o, events, a.now()), err
 		}),
-		describing(a, showers, volumeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+		describing(a, describers, volumeKind, func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
 			id, err := volumeKind.resolve(ctx, c, arg)
 			if err != nil {
 				return nil, err
@@ -77,9 +77,9 @@ func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg st
 }
 
 // describing is `describe` for one kind. Others may follow as KIND/ID.
-func describing[T any](a *app, showers map[string]shower, k kind[T], show shower) *cobra.Command {
+func describing[T any](a *app, describers map[string]describer, k kind[T], lines describer) *cobra.Command {
 	for _, name := range k.aliases("") {
-		showers[name] = show
+		describers[name] = lines
 	}
 	return &cobra.Command{
 		Use: k.singular + " ID...", Aliases: k.aliases(k.singular), Short: "Show " + k.withArticle() + " in full",
@@ -89,18 +89,18 @@ func describing[T any](a *app, showers map[string]shower, k kind[T], show shower
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
 			var text []string
 			for i, arg := range args {
-				show := show
-				if kind, id, _ := strings.Cut(arg, "/"); showers[kind] != nil {
-					show, arg = showers[kind], id
+				lines := lines
+				if kind, id, _ := strings.Cut(arg, "/"); describers[kind] != nil {
+					lines, arg = describers[kind], id
 				}
-				lines, err := show(ctx, c, arg)
+				its, err := lines(ctx, c, arg)
 				if err != nil {
 					return err
 				}
 				if i > 0 {
 					text = append(text, "")
 				}
-				text = append(text, lines...)
+				text = append(text, its...)
 			}
 			return a.print(text...)
 		}),

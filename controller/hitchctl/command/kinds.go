@@ -96,7 +96,7 @@ var nodeKind = kind[api.Node]{
 		{Name: "state", Values: nodeStates, Of: func(n api.Node) string { return string(n.State) }},
 		{Name: "ready", Values: []string{"True", "False"}, Of: func(n api.Node) string { return describe.Truth(n.Ready) }},
 	},
-	quiet: func(n api.Node) api.Node { n.LastSeenAt = nil; return n },
+	quiet: api.Node.Quiet,
 	table: present.View.Nodes,
 }
 

@@ -143,8 +143,8 @@ func choice[T ~string](name, label string, values ...T) control {
 	return c
 }
 
-// said has its values in other words.
-func (c control) said(words func(value string) string) control {
+// inWords gives its values these texts.
+func (c control) inWords(words func(value string) string) control {
 	for i, o := range c.Options {
 		if o.Value != "" {
 			c.Options[i].Text = words(o.Value)

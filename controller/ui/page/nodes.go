@@ -57,7 +57,7 @@ func (f Frame) nodeTable(nodes []api.Node) (t nodeTable) {
 	return t
 }
 
-// troubleFirst has the nodes that are not Ready first.
+// troubleFirst puts the nodes that are not Ready first.
 func troubleFirst(nodes []api.Node) {
 	slices.SortStableFunc(nodes, func(a, b api.Node) int {
 		return cmp.Compare(describe.Truth(a.Ready), describe.Truth(b.Ready))

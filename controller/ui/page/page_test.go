@@ -618,8 +618,8 @@ func TestEachSquareIsALinkToItsNode(t *testing.T) {
 	}
 }
 
-// Lists have what is not Ready first. What is Ready is marked (class r), and its number is where a narrow
-// window folds it: open for who has asked for it by a filter, or is on a later page.
+// Lists have what is not Ready first. What is Ready has the class r, which a narrow window folds under its
+// number. It is not folded in a list with a filter, and on later pages.
 func TestHealthyNodesFold(t *testing.T) {
 	w := pagetest.Fleet(300)
 	ready := 0
