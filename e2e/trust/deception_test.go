@@ -31,7 +31,7 @@ var deceptions = []deception{
 		"but the pin is", "but the pin is"},
 	{"http URL", "a URL without TLS is refused: no connection is made in plain text", httpURL, false, "expected https://", "expected https"},
 	{"plain HTTP", "a server without TLS gets only the TLS client hello", plainServer, true,
-		"server gave http response to https client|first record does not look like a tls handshake", "wrong_version_number|wrong version number|record layer failure"},
+		"does not speak tls", "wrong_version_number|wrong version number|record layer failure"},
 	{"foreign chain", "a chain to another root, with the right name, which the system's store trusts", foreignChain, true,
 		"unknown authority", "certificate_verify_failed"},
 	{"expired certificate", "a server certificate below the pinned root that ended an hour ago", served(func(c *x509.Certificate) {
@@ -44,7 +44,7 @@ var deceptions = []deception{
 	}, nil), true, "check the clocks of both machines", "not yet valid"},
 	{"another name", "a server certificate for another host below the pinned root", served(func(c *x509.Certificate) {
 		c.IPAddresses, c.DNSNames = nil, []string{"controller.example"}
-	}, nil), true, "doesn't contain any ip sans", "ip address mismatch"},
+	}, nil), true, "is for controller.example, not for", "ip address mismatch"},
 	{"a node as controller", "a node's certificate, which is also below the pinned root, is for clients only", served(func(c *x509.Certificate) {
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	}, nil), true, "incompatible key usage", "unsuitable certificate purpose|unsupported certificate purpose"},

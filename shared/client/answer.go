@@ -1,6 +1,8 @@
 package client
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,16 +38,37 @@ type UnexpectedAnswer struct {
 // Error names the URL, the status and how the body begins.
 func (e *UnexpectedAnswer) Error() string {
 	text := fmt.Sprintf("%s answered %d %s", e.URL, e.Status, http.StatusText(e.Status))
-	if e.Err != nil {
-		return text + ": " + e.Err.Error()
+	var unreachable *Unreachable
+	if errors.As(e.Err, &unreachable) {
+		return text + ", and then " + unreachable.Found
 	}
 	if e.ContentType != "" {
 		text += " with " + e.ContentType
 	}
+	var wrong []string
+	if e.Err != nil {
+		wrong = append(wrong, wrongWith(e.Err))
+	}
 	if e.Excerpt != "" {
-		text += fmt.Sprintf(" that begins %q", e.Excerpt)
+		wrong = append(wrong, fmt.Sprintf("begins %q", e.Excerpt))
+	}
+	if wrong != nil {
+		text += " that " + strings.Join(wrong, " and ")
 	}
 	return text + ", which is no answer of a controller; is the URL right, or is something in between?"
+}
+
+// wrongWith is what is wrong with an answer, in words.
+func wrongWith(err error) string {
+	var syntax *json.SyntaxError
+	var other *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return "is no JSON"
+	case errors.As(err, &other):
+		return fmt.Sprintf("has a %s in the place of %s", other.Value, cmp.Or(other.Field, "an object"))
+	}
+	return err.Error()
 }
 
 // Unwrap is what is wrong with it.
@@ -79,7 +102,7 @@ func ProblemOf(resp *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	unexpected := describe(resp)
 	if err != nil {
-		unexpected.Err = fmt.Errorf("reading the answer: %w", err)
+		unexpected.Err = cutOff(unexpected.URL, err)
 		return unexpected
 	}
 	if unexpected.ContentType == "application/problem+json" {
@@ -92,7 +115,7 @@ func ProblemOf(resp *http.Response) error {
 			return &p
 		}
 	}
-	unexpected.Excerpt = strings.TrimSpace(string(body[:min(len(body), maxExcerpt)]))
+	unexpected.Excerpt = excerpt(body)
 	return unexpected
 }
 
@@ -100,7 +123,8 @@ func ProblemOf(resp *http.Response) error {
 //
 //	node, err := client.Read[api.Node](c.GetNode(ctx, id, nil))
 //
-// Any status that is not 2xx is an error, as of ProblemOf. It closes the body.
+// Any status that is not 2xx is an error, as of ProblemOf. An answer that was cut off is
+// *Unreachable. It closes the body.
 func Read[T any](resp *http.Response, err error) (*T, error) {
 	if err != nil {
 		return nil, err
@@ -108,18 +132,50 @@ func Read[T any](resp *http.Response, err error) (*T, error) {
 	if resp.StatusCode/100 != 2 {
 		return nil, ProblemOf(resp)
 	}
-	defer resp.Body.Close()
-	unexpected := describe(resp)
-	if unexpected.ContentType != "application/json" {
-		return nil, ProblemOf(resp)
+	body, err := Body(resp)
+	if err != nil {
+		return nil, err
 	}
-	v := new(T)
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(v); err != nil {
-		unexpected.Err = fmt.Errorf("reading the answer: %w", err)
+	return Decode[T](resp, body)
+}
+
+// Body reads an answer to its end and closes it. An answer that was cut off is *Unreachable.
+func Body(resp *http.Response) ([]byte, error) {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, cutOff(describe(resp).URL, err)
+	}
+	return body, nil
+}
+
+// cutOff is an answer that broke off.
+func cutOff(url string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	e := &Unreachable{Where: url, Err: err}
+	if e.Found, e.Hint = explain(err); broken(err) {
+		e.Found = "the connection ended before the whole answer was here"
+	}
+	return e
+}
+
+// Decode decodes the body of an answer. One that is not JSON of this form is *UnexpectedAnswer.
+func Decode[T any](resp *http.Response, body []byte) (*T, error) {
+	unexpected, v := describe(resp), new(T)
+	if unexpected.ContentType != "application/json" {
+		unexpected.Excerpt = excerpt(body)
+		return nil, unexpected
+	}
+	if err := json.Unmarshal(body, v); err != nil {
+		unexpected.Err = err
 		return nil, unexpected
 	}
 	return v, nil
 }
+
+func excerpt(body []byte) string { return strings.TrimSpace(string(body[:min(len(body), maxExcerpt)])) }
 
 // Done takes what a call returned whose answer has no content.
 func Done(resp *http.Response, err error) error {

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/version"
@@ -142,8 +143,15 @@ func CheckURL(base string) error {
 		return fmt.Errorf("found scheme %q; only https is spoken, expected https://host:port", u.Scheme)
 	case u.Hostname() == "":
 		return fmt.Errorf("names no host; expected https://host:port")
+	case !validPort(u.Port()):
+		return fmt.Errorf("found port %s; expected a number up to 65535", u.Port())
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Path != "" && u.Path != "/"):
 		return fmt.Errorf("found more than a host and a port, for %s; expected https://host:port and nothing else", u.Host)
 	}
 	return nil
+}
+
+func validPort(port string) bool {
+	_, err := strconv.ParseUint(port, 10, 16)
+	return port == "" || err == nil
 }

@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -103,18 +105,22 @@ func TestTrustsTheRootAlone(t *testing.T) {
 		"signed by another root of the same name": {
 			server: serve(t, answerToken, nil),
 			change: func(o *client.Options) { o.RootPEM, o.Pin = otherRoot.PEM(), client.Pin(otherRoot.Cert) },
-			want:   "not the controller whose root is pinned",
+			want:   ": its certificate is signed by an unknown authority, not by the root certificate that is trusted here; this is not the controller whose root is pinned",
 		},
 		"for another name": {
 			server: serve(t, answerToken, nil, "controller.example"),
-			want:   "use a name that the controller's certificate has",
+			want:   ": its certificate is for controller.example, not for 127.0.0.1; use a name that the controller's certificate has",
 		},
 		"expired": {
 			server: serve(t, answerToken, func(c *tls.Config) {
 				c.Certificates[0] = otherRoot.Server(t, time.Now().Add(-time.Minute), "127.0.0.1")
 			}),
 			change: func(o *client.Options) { o.RootPEM, o.Pin = otherRoot.PEM(), client.Pin(otherRoot.Cert) },
-			want:   "check the clocks",
+			want:   ": its certificate has expired: it ended at ",
+		},
+		"for many hostile names": {
+			server: serve(t, answerToken, nil, "a", "\x1b[2J", "c", "d", "e", "f", "g"),
+			want:   `: its certificate is for a, \x1b[2J, c, d, e and 2 more, not for 127.0.0.1; use`,
 		},
 		"TLS 1.2": {
 			server: serve(t, answerToken, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }),
@@ -122,7 +128,7 @@ func TestTrustsTheRootAlone(t *testing.T) {
 		},
 		"a client certificate wanted": {
 			server: serve(t, answerToken, func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }),
-			want:   "the controller refused the handshake",
+			want:   "the controller refused the TLS handshake (certificate required)",
 		},
 	}
 	for name, test := range tests {
@@ -150,9 +156,11 @@ func TestOptionsThatCannotBeRight(t *testing.T) {
 		"plain http":         {func(o *client.Options) { o.BaseURL = "http://controller:8443" }, "only https"},
 		"no host":            {func(o *client.Options) { o.BaseURL = "https://:8443" }, "names no host"},
 		"a path":             {func(o *client.Options) { o.BaseURL = "https://controller/x" }, "nothing else"},
+		"no such port":       {func(o *client.Options) { o.BaseURL = "https://controller:84430" }, "found port 84430; expected a number up to 65535"},
 		"a password":         {func(o *client.Options) { o.BaseURL = "https://u:hunter2@controller" }, "nothing else"},
 		"no root":            {func(o *client.Options) { o.RootPEM = nil }, "none given"},
 		"no certificate":     {func(o *client.Options) { o.RootPEM = []byte("x") }, "not a PEM certificate"},
+		"half a certificate": {func(o *client.Options) { o.RootPEM = testca.Encode(root.Cert.Raw[:99]) }, "cannot be read (malformed certificate); is the file whole?"},
 		"two certificates":   {func(o *client.Options) { o.RootPEM = append(root.PEM(), other.PEM()...) }, "expected the root alone"},
 		"no CA":              {func(o *client.Options) { o.RootPEM = testca.Encode(leaf.Certificate[0]) }, "is no CA"},
 		"a pin of another":   {func(o *client.Options) { o.Pin = client.Pin(other.Cert) }, "belongs to another controller"},
@@ -210,7 +218,54 @@ func TestUnixSocket(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = client.Read[api.JoinToken](dial(t, client.Options{UnixSocket: path + "x"}).GetJoinToken(t.Context(), instance))
-	if err == nil || !strings.Contains(err.Error(), path+"x") || !strings.Contains(err.Error(), "is the controller running on this machine?") {
+	if err == nil || !strings.Contains(err.Error(), path+"x") || !strings.Contains(err.Error(), "there is no such socket; is the controller running on this machine?") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What happened is told in words, without the calls of Go or of the system.
+func TestWhatHappened(t *testing.T) {
+	root := testca.Root(t, "root")
+	dialing := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	calling := func(errno syscall.Errno) error { return dialing(os.NewSyscallError("connect", errno)) }
+	for want, err := range map[string]error{
+		"there is no such host as c; check the controller's name and":           dialing(&net.DNSError{Err: "no such host", Name: "c", Server: "192.0.2.1:53", IsNotFound: true}),
+		"the name c cannot be resolved (server misbehaving); check the":         dialing(&net.DNSError{Err: "server misbehaving", Name: "c"}),
+		"connection refused; nothing listens there; is the controller running?": calling(syscall.ECONNREFUSED),
+		"no route to host; check the route, the firewall and":                   calling(syscall.EHOSTUNREACH),
+		"operation not permitted; check the route, the firewall and":            calling(syscall.EPERM),
+		"no answer in time; check the route, the firewall and":                  calling(syscall.ETIMEDOUT),
+		"the connection ended before an answer; did the controller stop, or":    dialing(syscall.ECONNRESET),
+		"what answers there does not speak TLS; is it the port of the":          dialing(tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}),
+	} {
+		o := client.Options{BaseURL: "https://c", RootPEM: root.PEM(), Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }}
+		_, got := client.Read[api.JoinToken](dial(t, o).GetJoinToken(t.Context(), instance))
+		if got == nil || !strings.HasPrefix(got.Error(), "https://c: "+want) || !errors.Is(got, err) {
+			t.Errorf("got %v, want %q", got, want)
+		}
+	}
+}
+
+// The caller's own limit is told in the caller's words.
+func TestTheTimeOfTheCallerIsOver(t *testing.T) {
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("no answer within 50ms"))
+	defer cancel()
+	_, err := client.Read[api.JoinToken](dial(t, server.options()).GetJoinToken(ctx, instance))
+	if err == nil || !strings.HasPrefix(err.Error(), server.URL+": no answer within 50ms; check the route") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// An answer that breaks off is none: the caller may ask again.
+func TestAnAnswerIsCutOff(t *testing.T) {
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "100")
+		answerToken(w, r)
+	}, nil)
+	_, err := client.Read[api.JoinToken](dial(t, server.options()).GetJoinToken(t.Context(), instance))
+	var unreachable *client.Unreachable
+	if !errors.As(err, &unreachable) || client.Status(err) != 0 || !strings.Contains(err.Error(), "the connection ended before the whole answer was here") {
 		t.Errorf("got %v", err)
 	}
 }

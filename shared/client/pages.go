@@ -90,7 +90,7 @@ func nextPage(resp *http.Response, this url.Values) (url.Values, error) {
 	}
 	if err != nil {
 		unexpected := describe(resp)
-		unexpected.Err = fmt.Errorf("reading the header Link: %w", err)
+		unexpected.Err = fmt.Errorf("has a header Link that cannot be followed (%w)", err)
 		return nil, unexpected
 	}
 	return next.Query(), nil

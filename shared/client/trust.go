@@ -39,7 +39,7 @@ func ParseRoot(rootPEM []byte, pin string) (*x509.Certificate, error) {
 	}
 	cert, err := x509.ParseCertificate(blocks[0].Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("root certificate: %w", err)
+		return nil, fmt.Errorf("root certificate: the block CERTIFICATE cannot be read (%s); is the file whole?", withoutPackage(err))
 	}
 	if !cert.IsCA {
 		return nil, fmt.Errorf("root certificate: %q is no CA; expected the controller's root, not its server certificate", cert.Subject.CommonName)

@@ -136,7 +136,7 @@ func read(resp *http.Response) (Answer, error) {
 	defer resp.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
 	if err != nil {
-		return Answer{}, &client.Unreachable{Where: "the controller", Err: fmt.Errorf("reading the configuration: %w", err)}
+		return Answer{}, &client.Unreachable{Where: "the controller", Found: "the configuration did not arrive whole", Err: err}
 	}
 	if len(content) > maxDocument {
 		return Answer{}, fmt.Errorf("the configuration has more than %d bytes", maxDocument)

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -58,8 +60,20 @@ func ofFile(err *fs.PathError) string {
 		return err.Path + ": you may not do that (permission denied)"
 	case errors.Is(err, syscall.EISDIR):
 		return err.Path + " is a directory; expected a file"
+	case errors.Is(err, syscall.ENOTDIR):
+		return fileOf(err.Path) + " is a file; expected a directory"
 	}
 	return err.Path + ": " + err.Err.Error()
+}
+
+// fileOf is the part of a path that is no directory.
+func fileOf(path string) string {
+	for at := path; at != filepath.Dir(at); at = filepath.Dir(at) {
+		if info, err := os.Stat(at); err == nil && !info.IsDir() {
+			return at
+		}
+	}
+	return path
 }
 
 // errorWithHint is an error with what to do about it.

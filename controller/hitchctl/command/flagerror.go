@@ -31,6 +31,16 @@ func (a *app) flagError(cmd *cobra.Command, err error) error {
 		case expected != "":
 			return fmt.Errorf("--%s: found %q, expected %s", flag.Name, invalid.GetValue(), expected)
 		}
+		return fmt.Errorf("--%s: %w", flag.Name, invalid.Unwrap())
+	}
+	var without *pflag.ValueRequiredError
+	if errors.As(err, &without) {
+		flag := without.GetFlag()
+		return fmt.Errorf("--%s needs a value: %s", flag.Name, flag.Usage)
+	}
+	var syntax *pflag.InvalidSyntaxError
+	if errors.As(err, &syntax) {
+		return fmt.Errorf("found %s, expected a flag such as --NAME or --NAME=VALUE", syntax.GetSpecifiedFlag())
 	}
 	var missing *pflag.NotExistError
 	if !errors.As(err, &missing) {

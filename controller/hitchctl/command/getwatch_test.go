@@ -20,7 +20,7 @@ func TestWatchSaysThatItTriesAgain(t *testing.T) {
 		poll := func(context.Context, string, string) (*http.Response, error) {
 			status := answers[0]
 			answers = answers[1:]
-			return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"items": [7]}`))}, nil
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"items": [7]}`))}, nil
 		}
 		var said bytes.Buffer
 		full := errors.New("the disk is full")

@@ -87,7 +87,7 @@ func (c *choice) Set(s string) error {
 		*c.value = output(s)
 		return nil
 	}
-	return fmt.Errorf("expected one of %s", strings.Join(c.names, ", "))
+	return fmt.Errorf("found %q, expected one of %s", s, strings.Join(c.names, ", "))
 }
 
 // encode prints a value for programs.

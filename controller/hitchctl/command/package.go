@@ -114,10 +114,10 @@ func (a *app) buildPackage(ctx context.Context, f buildFlags) error {
 			return err
 		}
 	}
-	if o.Types, err = directory(f.types); err != nil {
+	if o.Types, err = directory("etsi-types", f.types); err != nil {
 		return err
 	}
-	if o.Files, err = directory(f.files); err != nil {
+	if o.Files, err = directory("files", f.files); err != nil {
 		return err
 	}
 	p, err := csar.Build(o)
@@ -137,13 +137,13 @@ func (a *app) buildPackage(ctx context.Context, f buildFlags) error {
 	return nil
 }
 
-// directory is nil without a path. What is below the directory is read later.
-func directory(path string) (fs.FS, error) {
+// directory is the one that a flag names, nil without a path. What is below it is read later.
+func directory(flag, path string) (fs.FS, error) {
 	if path == "" {
 		return nil, nil
 	}
 	if _, err := os.ReadDir(path); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
 	return os.DirFS(path), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/nodehitch/nodehitch/controller/hitchctl/filekind"
 	"github.com/nodehitch/nodehitch/shared/durable"
 	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/strict"
@@ -51,7 +52,7 @@ func DefaultPath(getenv func(string) string) string {
 func Path(getenv func(string) string) (string, error) {
 	named := getenv("NODEHITCH_CONFIG")
 	if _, err := os.Stat(named); named != "" && errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("reading the context: NODEHITCH_CONFIG names %s: no such file", named)
+		return "", fmt.Errorf("reading the context: NODEHITCH_CONFIG names %s, which does not exist", named)
 	}
 	return cmp.Or(named, DefaultPath(getenv)), nil
 }
@@ -77,6 +78,10 @@ func OpenPath(path string) (*File, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the context: %w", err)
+	}
+	if kind := filekind.Of(data); kind != filekind.Unknown && kind != filekind.Context {
+		return nil, fmt.Errorf("context %s: is %s; expected a context file of hitchctl, which has a server, and ca and token or the files of both; "+
+			"`hitchctl create token NAME --write-context FILE`, as root on the controller's machine, makes one", path, kind)
 	}
 	if err := strict.Unmarshal(data, f); err != nil {
 		return nil, fmt.Errorf("context %s:\n%w", path, err)

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -216,4 +215,4 @@ func withoutLeader(resp *http.Response) (time.Duration, bool) {
 	return min(max(wait, shortestPause), longestPause), true
 }
 
-var errSlow = fmt.Errorf("no connection within %.0fs: %w", connectWithin.Seconds(), os.ErrDeadlineExceeded)
+var errSlow = fmt.Errorf("no connection within %.0fs", connectWithin.Seconds())

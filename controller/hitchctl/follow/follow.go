@@ -5,10 +5,7 @@ package follow
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -26,7 +23,6 @@ const (
 	// pause is the least time between two polls, for a controller that does not hold.
 	pause     = 500 * time.Millisecond
 	longPause = 5 * time.Second
-	maxBody   = 64 << 20
 )
 
 // Poll asks once: with the version that is known, and for how long to hold.
@@ -40,8 +36,8 @@ type Update[T any] struct {
 }
 
 // Changes polls until ctx ends, and tells of the content at the start, whenever
-// it has changed, and of each error that may pass (no answer, an answer that
-// cannot be read, 5xx or 429). It returns the error that does not pass, such as 401.
+// it has changed, and of each error that may pass (no answer, one that was cut off, 5xx
+// or 429). It returns the error that does not pass, such as 401, or an answer that is no JSON.
 func Changes[T any](ctx context.Context, poll Poll, tell func(Update[T])) error {
 	version, last := "", ""
 	wait := time.Duration(0)
@@ -86,18 +82,17 @@ func once[T any](ctx context.Context, poll Poll, version string, last *string) (
 	if resp.StatusCode != http.StatusOK {
 		return version, nil, client.ProblemOf(resp)
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	body, err := client.Body(resp)
 	if err != nil {
-		return version, nil, fmt.Errorf("reading the answer: %w", err)
+		return version, nil, err
 	}
 	next := resp.Header.Get("ETag")
 	if string(body) == *last {
 		return next, nil, nil
 	}
-	content := new(T)
-	if err := json.Unmarshal(body, content); err != nil {
-		return version, nil, fmt.Errorf("reading the answer: %w", err)
+	content, err := client.Decode[T](resp, body)
+	if err != nil {
+		return version, nil, err
 	}
 	*last = string(body)
 	return next, content, nil

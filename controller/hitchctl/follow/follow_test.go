@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -26,6 +27,7 @@ type answer struct {
 	status int
 	etag   string
 	body   string
+	cut    bool // before the end of the body
 	err    error
 }
 
@@ -57,8 +59,12 @@ func run(t *testing.T, answers ...answer) (told, asked []string, took time.Durat
 			if a.err != nil {
 				return nil, a.err
 			}
+			end := iotest.ErrReader(io.EOF)
+			if a.cut {
+				end = iotest.ErrReader(io.ErrUnexpectedEOF)
+			}
 			return &http.Response{
-				StatusCode: a.status, Body: io.NopCloser(strings.NewReader(a.body)),
+				StatusCode: a.status, Body: io.NopCloser(io.MultiReader(strings.NewReader(a.body), end)),
 				Header: http.Header{"Etag": {a.etag}, "Content-Type": {"application/json"}},
 			}, nil
 		}
@@ -100,19 +106,19 @@ func TestTheSameContentIsNoChange(t *testing.T) {
 
 func TestGoesOnWhereTheControllerIsAway(t *testing.T) {
 	gone := &client.Unreachable{Where: "https://c", Err: errors.New("connection refused")}
-	told, asked, took, err := run(t, ok("1", "a"), answer{err: gone}, answer{status: 503, body: "x"}, ok("9", "a"))
+	told, asked, took, err := run(t, ok("1", "a"), answer{err: gone}, answer{status: 503, body: "x"}, answer{status: 200, body: `{"Items"`, cut: true}, ok("9", "a"))
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	// What it is like now is told again: a display has said that there is no news.
-	if diff := cmp.Diff([]string{"a", "error", "error", "a"}, told); diff != "" {
+	if diff := cmp.Diff([]string{"a", "error", "error", "error", "a"}, told); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"", "1 30s", "", ""}, asked); diff != "" {
+	if diff := cmp.Diff([]string{"", "1 30s", "", "", ""}, asked); diff != "" {
 		t.Error(diff)
 	}
-	if took < 10*time.Second {
-		t.Errorf("two failures were followed by polls within %s", took)
+	if took < 15*time.Second {
+		t.Errorf("three failures were followed by polls within %s", took)
 	}
 }
 
@@ -127,7 +133,7 @@ func TestAPollThatIsNeverAnswered(t *testing.T) {
 }
 
 func TestEndsWhereItIsOfNoUse(t *testing.T) {
-	for _, status := range []int{400, 401, 403, 404} {
+	for _, status := range []int{200, 400, 401, 403, 404} { // 200 with what is no JSON
 		told, _, _, err := run(t, ok("1", "a"), answer{status: status, body: "x"}, ok("1", "b"))
 		if client.Status(err) != status {
 			t.Errorf("%d: got %v", status, err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nodehitch/nodehitch/controller/hitchctl/filekind"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -63,6 +64,10 @@ func ReadToSend(name string, body []byte) *Request { return read(name, body, wit
 func read(name string, body []byte, prepare func([]byte) ([]byte, json.RawMessage)) *Request {
 	r := &Request{name: name}
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	if other := misplaced(body, filekind.Request, expectedRequest); other != nil {
+		r.refuse(name, other)
+		return r
+	}
 	if !json.Valid(body) && len(bytes.TrimSpace(body)) > 0 {
 		documents, err := strict.Documents(body)
 		if err == nil && len(documents) == 1 {
@@ -71,10 +76,6 @@ func read(name string, body []byte, prepare func([]byte) ([]byte, json.RawMessag
 			r.refuse(name, asList(err, "expected one JSON or YAML document"))
 			return r
 		}
-	}
-	if other := misplaced(body, expectedRequest); other != nil {
-		r.refuse(name, other)
-		return r
 	}
 	body, sent := prepare(body)
 	if r.Kind = kindOf(body); r.Kind == Envelope {
@@ -197,10 +198,8 @@ func (r *Request) UseTopology(name string, data []byte) {
 
 // ReadTopology reads a document that contains a topology alone.
 func ReadTopology(data []byte) (*api.Topology, fault.List) {
-	if documents, err := strict.Documents(data); err == nil && len(documents) == 1 {
-		if other := misplaced(documents[0], expectedTopology); other != nil {
-			return nil, other
-		}
+	if other := misplaced(data, filekind.Topology, expectedTopology); other != nil {
+		return nil, other
 	}
 	t := &api.Topology{}
 	if err := strict.Unmarshal(data, t); err != nil {
