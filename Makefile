@@ -184,8 +184,8 @@ build-lab: ## Binaries into bin/, the agent for the lab's machines only
 ARCHES ?= amd64 arm64
 .PHONY: package
 package: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md))
-package: ## deb and rpm packages, their checksums and SBOM into dist/ (VERSION, ARCHES)
-	rm -rf dist/package dist/*.deb dist/*.rpm dist/*.spdx.json dist/SHA256SUMS
+package: ## deb and rpm packages, a wheel, their checksums and SBOM into dist/ (VERSION, ARCHES)
+	rm -rf dist/package dist/*.deb dist/*.rpm dist/*.whl dist/*.spdx.json dist/SHA256SUMS
 	for arch in $(ARCHES); do \
 	  GOARCH=$$arch $(GOBUILD) -o dist/package/nodehitch-agent-$$arch ./agent; \
 	  GOARCH=$$arch $(GOBUILD) -o dist/package/nodehitch-controller-$$arch ./controller; \

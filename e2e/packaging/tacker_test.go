@@ -50,13 +50,11 @@ func TestTackersMachine(t *testing.T) {
 		}
 		return c
 	})
-	m.step(t, "installed by pip", "the source tree by pip, in a virtual environment and without a network: stevedore loads it by its entry point", func(t *testing.T) changes {
+	m.step(t, "installed by pip", "the wheel by pip, in a virtual environment and without a network: stevedore loads it by its entry point", func(t *testing.T) changes {
 		const environment = "/opt/tacker"
 		m.run(t, "/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages", environment)
-		m.unpack(t, "../../packaging/tacker", "/srv/source")
-		c := m.after(t, func() {
-			m.run(t, environment+"/bin/python3", "-m", "pip", "install", "--no-build-isolation", "/srv/source")
-		})
+		wheel := m.push(t, current(t).file(t, "nodehitch_tacker-*.whl"))[0]
+		c := m.after(t, func() { m.run(t, environment+"/bin/python3", "-m", "pip", "install", wheel) })
 		m.loads(t, environment+"/bin/python3", environment+"/lib/")
 		return c
 	})

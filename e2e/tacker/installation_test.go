@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/packaging/python"
@@ -48,17 +49,19 @@ func (i *installation) run(argv ...string) {
 	}
 }
 
-// pip installs a copy of the source tree into a virtual environment, which has Debian's
-// pip, setuptools and stevedore, without a network. pip writes into what it builds.
+// pip installs the wheel into a virtual environment, which has Debian's pip and stevedore,
+// without a network.
 func (i *installation) pip() (interpreter, path string) {
 	i.t.Helper()
-	source, environment := filepath.Join(i.dir, "source"), filepath.Join(i.dir, "environment")
-	if err := os.CopyFS(source, os.DirFS("../../packaging/tacker")); err != nil {
+	_, tree := i.fromPackage()
+	wheel, err := python.Wheel(tree, i.dir, "1.2.3~rc.4", time.Now())
+	if err != nil {
 		i.t.Fatal(err)
 	}
+	environment := filepath.Join(i.dir, "environment")
 	i.run("/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages", environment)
 	interpreter = filepath.Join(environment, "bin/python3")
-	i.run("unshare", "--net", interpreter, "-m", "pip", "install", "--no-build-isolation", source)
+	i.run("unshare", "--net", interpreter, "-m", "pip", "install", filepath.Join(i.dir, wheel))
 	return interpreter, ""
 }
 
@@ -66,7 +69,7 @@ func (i *installation) pip() (interpreter, path string) {
 func (i *installation) fromPackage() (interpreter, path string) {
 	i.t.Helper()
 	path = filepath.Join(i.dir, "dist-packages")
-	if err := python.Write("../..", path, "1.2.3"); err != nil {
+	if err := python.Write("../..", path, "1.2.3~rc.4"); err != nil {
 		i.t.Fatal(err)
 	}
 	return "/usr/bin/python3", path

@@ -1,5 +1,5 @@
-// Command build makes the packages of a release: deb and rpm, their checksums, and what the
-// programs are made of (SBOM). `make package` runs it, after it has built the programs.
+// Command build makes the packages of a release: deb and rpm, a wheel for Python, their checksums,
+// and what the programs are made of (SBOM). `make package` runs it, after it has built the programs.
 //
 // The same programs with the same SOURCE_DATE_EPOCH give the same bytes.
 package main
@@ -75,11 +75,15 @@ func run(ctx context.Context, build string, arches []string) error {
 	if err != nil {
 		return err
 	}
+	wheel, err := python.Wheel(filepath.Join(stage, "python"), dist, p.version, p.at)
+	if err != nil {
+		return err
+	}
 	sbom := "nodehitch_" + p.version + ".spdx.json"
 	if err := writeSBOM(filepath.Join(dist, sbom), p); err != nil {
 		return err
 	}
-	return writeChecksums(append(files, sbom))
+	return writeChecksums(append(files, wheel, sbom))
 }
 
 // path is where a program for an architecture is.
