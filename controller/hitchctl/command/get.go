@@ -65,12 +65,8 @@ type getting[T any] struct {
 
 func getCommand[T any](a *app, k kind[T]) *cobra.Command {
 	g := getting[T]{kind: k, app: a}
-	help := getHelp
-	if k.watched {
-		help += watchHelp
-	}
 	cmd := &cobra.Command{
-		Use: k.plural() + " [ID]...", Aliases: k.aliases(k.plural()), Short: "List " + k.plural(), Long: help,
+		Use: k.plural() + " [ID]...", Aliases: k.aliases(k.plural()), Short: "List " + k.plural(), Long: getHelp + watchHelp,
 		Example: "  hitchctl get " + k.plural() + " -o wide\n" +
 			"  hitchctl get " + k.plural() + " -l " + selections(k.labels)[0] + " --no-headers\n" +
 			"  hitchctl get " + k.plural() + " -o jsonpath='{.items[*].id}'",
@@ -85,9 +81,7 @@ func getCommand[T any](a *app, k kind[T]) *cobra.Command {
 	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with name=value or name!=value, of "+strings.Join(query.LabelNames(k.labels), ", "))
 	cmd.Flags().StringVar(&g.sortBy, "sort-by", "", "order by this JSONPath of each object, such as {.id}")
 	completeFlag(cmd, "selector", selections(k.labels)...)
-	if k.watched {
-		cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "keep showing them as they change")
-	}
+	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "keep showing them as they change")
 	if k.all != "" {
 		cmd.Flags().BoolVar(&g.all, "all", false, k.all)
 	}

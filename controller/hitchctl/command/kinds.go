@@ -24,8 +24,6 @@ type kind[T any] struct {
 	kindName
 	// request asks for the list.
 	request func(context.Context, *client.Controller, listRequest) (*http.Response, error)
-	// watched: the API can hold a request until the list has changed.
-	watched bool
 	// all is what `get --all` adds, "" if there is no more.
 	all string
 	// named is how a user can name an object.
@@ -68,8 +66,7 @@ var instanceKind = kind[api.Instance]{
 	request: func(ctx context.Context, c *client.Controller, r listRequest) (*http.Response, error) {
 		return c.ListInstances(ctx, &api.ListInstancesParams{Wait: r.hold, IfNoneMatch: r.version}, r.page...)
 	},
-	watched: true,
-	named:   func(i api.Instance) named { return named{id: i.ID, about: string(i.Kind)} },
+	named: func(i api.Instance) named { return named{id: i.ID, about: string(i.Kind)} },
 	labels: []query.Label[api.Instance]{
 		{Name: "kind", Values: texts(api.KubernetesCluster, api.PrivateRegistry), Of: func(i api.Instance) string { return string(i.Kind) }},
 		{Name: "state", Values: texts(api.NotInstantiated, api.Instantiated), Of: func(i api.Instance) string { return string(i.State) }},
@@ -84,8 +81,7 @@ var nodeKind = kind[api.Node]{
 			VnfInstanceID: orNil(r.instance), All: orNil(r.all), Wait: r.hold, IfNoneMatch: r.version,
 		}, r.page...)
 	},
-	watched: true,
-	all:     "also nodes that no topology names and whose identity was revoked more than a day ago",
+	all: "also nodes that no topology names and whose identity was revoked more than a day ago",
 	// A node that was revoked stays on the list when another one has its name.
 	named: func(n api.Node) named {
 		return named{id: n.ID, name: n.Name, about: "instance " + describe.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
@@ -105,7 +101,6 @@ var operationKind = kind[api.Operation]{
 	request: func(ctx context.Context, c *client.Controller, r listRequest) (*http.Response, error) {
 		return c.ListOperations(ctx, &api.ListOperationsParams{Wait: r.hold, IfNoneMatch: r.version}, r.page...)
 	},
-	watched: true,
 	// The number alone is enough where it is the only one.
 	named: func(o api.Operation) named {
 		return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: describe.OperationName(o) + ", " + string(o.State)}
@@ -122,7 +117,7 @@ var operationKind = kind[api.Operation]{
 var volumeKind = kind[api.Volume]{
 	kindName: kindName{"volume", "vol", hasNameOrID},
 	request: func(ctx context.Context, c *client.Controller, r listRequest) (*http.Response, error) {
-		return c.ListVolumes(ctx, nil, r.page...)
+		return c.ListVolumes(ctx, &api.ListVolumesParams{Wait: r.hold, IfNoneMatch: r.version}, r.page...)
 	},
 	named: func(v api.Volume) named {
 		return named{id: v.ID, name: v.ResourceID, about: "instance " + describe.Short(v.VnfInstanceID)}
@@ -137,7 +132,7 @@ var volumeKind = kind[api.Volume]{
 var tokenKind = kind[api.Token]{
 	kindName: kindName{"token", "", hasNameOrID},
 	request: func(ctx context.Context, c *client.Controller, r listRequest) (*http.Response, error) {
-		return c.ListTokens(ctx, nil, r.page...)
+		return c.ListTokens(ctx, &api.ListTokensParams{Wait: r.hold, IfNoneMatch: r.version}, r.page...)
 	},
 	named: func(t api.Token) named {
 		return named{id: t.ID, name: t.Name, about: "made " + t.CreatedAt.UTC().Format(time.RFC3339)}
@@ -153,8 +148,7 @@ var replicaKind = kind[api.Replica]{
 	request: func(ctx context.Context, c *client.Controller, r listRequest) (*http.Response, error) {
 		return c.ListReplicas(ctx, &api.ListReplicasParams{Wait: r.hold, IfNoneMatch: r.version}, r.page...)
 	},
-	watched: true,
-	named:   func(r api.Replica) named { return named{id: r.ID, about: string(r.State)} },
+	named: func(r api.Replica) named { return named{id: r.ID, about: string(r.State)} },
 	labels: []query.Label[api.Replica]{
 		{Name: "state", Values: texts(api.ReplicaLeader, api.ReplicaFollower, api.ReplicaStandby), Of: func(r api.Replica) string { return string(r.State) }},
 	},
@@ -172,7 +166,7 @@ func (k kind[T]) list(ctx context.Context, c *client.Controller, of scope) ([]T,
 	})
 }
 
-// poll watches the list of a kind that is watched.
+// poll watches the list.
 func (k kind[T]) poll(c *client.Controller, of scope) follow.Poll {
 	return func(ctx context.Context, version, hold string) (*http.Response, error) {
 		resp, err := k.request(ctx, c, listRequest{scope: of, version: orNil(version), hold: orNil(hold)}) //nolint:bodyclose // follow closes it
