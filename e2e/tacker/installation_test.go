@@ -17,7 +17,8 @@ import (
 // TestInstallation loads the driver by its entry point, as tacker-conductor does, from each
 // way to install it. e2e/packaging does so from the package itself.
 func TestInstallation(t *testing.T) {
-	for name, install := range map[string]func(*installation) (python, path string){"pip": (*installation).pip, "package": (*installation).fromPackage} {
+	ways := map[string]func(*installation) (python, path string){"pip": (*installation).pip, "image": (*installation).inImage, "package": (*installation).fromPackage}
+	for name, install := range ways {
 		t.Run(name, func(t *testing.T) {
 			r := results.Begin(t, suite, "installation/"+name, "stevedore loads the driver by its entry point; the file that Tacker compares is the shim")
 			i := &installation{t: t, dir: t.TempDir()}
@@ -49,20 +50,43 @@ func (i *installation) run(argv ...string) {
 	}
 }
 
-// pip installs the wheel into a virtual environment, which has Debian's pip and stevedore,
-// without a network.
-func (i *installation) pip() (interpreter, path string) {
+// wheel makes one, and a virtual environment, which has Debian's pip and stevedore.
+func (i *installation) wheel() (wheel, environment string) {
 	i.t.Helper()
 	_, tree := i.fromPackage()
-	wheel, err := python.Wheel(tree, i.dir, "1.2.3~rc.4", time.Now())
+	folder, environment := filepath.Join(i.dir, "wheel"), filepath.Join(i.dir, "environment")
+	err := os.Mkdir(folder, 0o700)
+	if err == nil {
+		wheel, err = python.Wheel(tree, folder, "1.2.3~rc.4", time.Now())
+	}
 	if err != nil {
 		i.t.Fatal(err)
 	}
-	environment := filepath.Join(i.dir, "environment")
 	i.run("/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages", environment)
+	return filepath.Join(folder, wheel), environment
+}
+
+// pip needs no network.
+func (i *installation) pip() (interpreter, path string) {
+	i.t.Helper()
+	wheel, environment := i.wheel()
 	interpreter = filepath.Join(environment, "bin/python3")
-	i.run("unshare", "--net", interpreter, "-m", "pip", "install", filepath.Join(i.dir, wheel))
+	i.run("unshare", "--net", interpreter, "-m", "pip", "install", wheel)
 	return interpreter, ""
+}
+
+// inImage does what the example for containers does, without the container.
+func (i *installation) inImage() (interpreter, path string) {
+	i.t.Helper()
+	wheel, environment := i.wheel()
+	dockerfile, err := os.ReadFile("../../docs/examples/conductor/Dockerfile")
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	_, step, _ := strings.Cut(string(dockerfile), "\nRUN ")
+	step, _, _ = strings.Cut(step, "\n")
+	i.run("env", "PATH="+environment+"/bin:"+os.Getenv("PATH"), "sh", "-euc", strings.ReplaceAll(step, "/tmp/nodehitch", filepath.Dir(wheel)))
+	return filepath.Join(environment, "bin/python3"), ""
 }
 
 // fromPackage lays out what a package installs.
