@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -105,6 +107,18 @@ func Short(id string) string {
 	}
 	return id
 }
+
+// InstanceName is the name of an instance beside the beginning of its id, which tells it from
+// another one of that name.
+func InstanceName(name, id string) string {
+	if name == "" {
+		return Short(id)
+	}
+	return name + " (" + Short(id) + ")"
+}
+
+// Labels are labels as kubectl prints them, "" for none.
+func Labels(of map[string]string) string { return labels.Set(of).String() }
 
 // Truth is how a yes or no is shown.
 func Truth(yes bool) string {

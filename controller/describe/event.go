@@ -49,7 +49,7 @@ func EventObject(e api.Event) string {
 	case e.VnfInstanceID == "":
 		return "controller"
 	}
-	return "instance " + Short(e.VnfInstanceID)
+	return "instance " + InstanceName(e.VnfInstanceName, e.VnfInstanceID)
 }
 
 // Event is what was and is, why, and who caused it unless that is the controller or the node

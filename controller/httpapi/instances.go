@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	wire "github.com/nodehitch/nodehitch/shared/api"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // operationRetrySeconds is how soon it is worth asking for an operation again
@@ -17,9 +18,16 @@ const operationRetrySeconds = 2
 // ListInstances lists all instances.
 func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObject) (ListInstancesResponseObject, error) {
 	p := r.Params
+	selector, err := labels.Parse(text(p.LabelSelector))
+	if err != nil {
+		return nil, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf(
+			"query parameter labelSelector: is %.100q; expected a label selector, such as env=prod,tier in (a, b),!old: %.200s", *p.LabelSelector, err))
+	}
 	got, err := list(ctx, s, notify.Instances, asked{p.Limit, p.Marker, p.Wait, p.IfNoneMatch}, instanceKey, nil, func() ([]wire.Instance, error) {
 		items, err := s.Instances.ListInstances(ctx)
-		return slices.DeleteFunc(items, func(i wire.Instance) bool { return other(p.Kind, i.Kind) || other(p.State, i.State) }), err
+		return slices.DeleteFunc(items, func(i wire.Instance) bool {
+			return other(p.Kind, i.Kind) || other(p.State, i.State) || other(p.Name, i.Name) || !selector.Matches(labels.Set(i.Labels))
+		}), err
 	})
 	if err != nil {
 		return nil, err

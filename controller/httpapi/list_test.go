@@ -30,9 +30,9 @@ func populated(t *testing.T) *world {
 	w := newWorld(t)
 	w.ok(w.as(w.operator, "PUT", instancePath, workers(4)), http.StatusCreated, nil)
 	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
-	for _, id := range []string{secondID, strings.Replace(secondID, "c", "a", 1)} {
-		second := fmt.Sprintf(`{"additionalParams": {"private_registry_installation_param": {"ssh_cp_name": "CP1"}},
-			"topology": {"servers": [{"id": %q, "name": "registry", "connectionPoints": [{"name": "CP1", "addresses": ["10.10.2.5"]}]}]}}`, "7"+id[:1]+id[2:])
+	for id, labels := range map[string]string{secondID: `{"env": "a"}`, strings.Replace(secondID, "c", "a", 1): `{"env": "b", "old": "1"}`} {
+		second := fmt.Sprintf(`{"name": "web", "labels": %s, "additionalParams": {"private_registry_installation_param": {"ssh_cp_name": "CP1"}},
+			"topology": {"servers": [{"id": %q, "name": "registry", "connectionPoints": [{"name": "CP1", "addresses": ["10.10.2.5"]}]}]}}`, labels, "7"+id[:1]+id[2:])
 		w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+id, second), http.StatusCreated, nil)
 	}
 	for n := range 3 {
@@ -131,6 +131,8 @@ func TestListsHaveFilters(t *testing.T) {
 		"/v1/nodes?ready=false":                                7,
 		"/v1/nodes?ready=true":                                 0,
 		"/v1/vnf_instances?kind=PrivateRegistry":               2,
+		"/v1/vnf_instances?name=web":                           2,
+		"/v1/vnf_instances?labelSelector=env+in+(a,b),!old":    1,
 		"/v1/vnf_instances?state=INSTANTIATED":                 0,
 		"/v1/vnf_instances?state=NOT_INSTANTIATED&limit=1":     3,
 		"/v1/operations?operation=INSTANTIATE":                 3,
@@ -150,7 +152,7 @@ func TestListsHaveFilters(t *testing.T) {
 			t.Errorf("%s has %d items, want %d: %s", path, len(got), want, got)
 		}
 	}
-	for _, path := range []string{"/v1/nodes?role=storage_server", "/v1/nodes?ready=maybe", "/v1/nodes?state=enrolled", "/v1/vnf_instances?kind=x", "/v1/operations?vnfInstanceId=x"} {
+	for _, path := range []string{"/v1/nodes?role=storage_server", "/v1/nodes?ready=maybe", "/v1/nodes?state=enrolled", "/v1/vnf_instances?kind=x", "/v1/vnf_instances?labelSelector=env%3D%3D%3Da", "/v1/operations?vnfInstanceId=x"} {
 		if a := w.as(w.viewer, "GET", path, ""); a.status != http.StatusBadRequest || a.problem.Type != wire.ProblemInvalid {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}

@@ -90,11 +90,11 @@ func inUse(tx *store.Tx, v *store.Volume) error {
 // be formatting under a permit that is no longer on record. What was permitted
 // before a restore waits for this very word.
 func (s *Service) carryOut(ctx context.Context, volumeID, why string, change func(*store.Tx, *store.Volume) error) (api.Volume, error) {
-	var v store.Volume
+	var shown api.Volume
 	err := s.Store.Update(func(tx *store.Tx) error {
 		tx.By(event.Caller(ctx))
-		var err error
-		if v, err = getVolume(tx, volumeID); err != nil {
+		v, err := getVolume(tx, volumeID)
+		if err != nil {
 			return err
 		}
 		if err := s.formatting(tx, v); err != nil {
@@ -105,12 +105,14 @@ func (s *Service) carryOut(ctx context.Context, volumeID, why string, change fun
 			return err
 		}
 		s.announce(tx, v)
-		return s.put(tx, &v, before, why)
+		if err := s.put(tx, &v, before, why); err != nil {
+			return err
+		}
+		i, _, err := tx.Instances().Get(v.InstanceID)
+		shown = s.wire(v, i.Name)
+		return err
 	})
-	if err != nil {
-		return api.Volume{}, err
-	}
-	return s.wire(v), nil
+	return shown, err
 }
 
 func (s *Service) formatting(tx *store.Tx, v store.Volume) error {

@@ -16,6 +16,7 @@ package permit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -83,26 +84,29 @@ func (s *Service) announce(tx *store.Tx, v store.Volume) {
 
 // Get is a volume as operators see it.
 func (s *Service) Get(_ context.Context, volumeID string) (api.Volume, error) {
-	var v store.Volume
-	err := s.Store.View(func(tx *store.Tx) (err error) {
-		v, err = getVolume(tx, volumeID)
+	var shown api.Volume
+	err := s.Store.View(func(tx *store.Tx) error {
+		v, err := getVolume(tx, volumeID)
+		if err != nil {
+			return err
+		}
+		i, _, err := tx.Instances().Get(v.InstanceID)
+		shown = s.wire(v, i.Name)
 		return err
 	})
-	if err != nil {
-		return api.Volume{}, err
-	}
-	return s.wire(v), nil
+	return shown, err
 }
 
 // List is all volumes that any configuration names or named, by id.
 func (s *Service) List(context.Context) ([]api.Volume, error) {
 	volumes := []api.Volume{}
 	err := s.Store.View(func(tx *store.Tx) error {
-		all, err := tx.Volumes().All()
+		names, err1 := tx.InstanceNames()
+		all, err2 := tx.Volumes().All()
 		for _, v := range all {
-			volumes = append(volumes, s.wire(v))
+			volumes = append(volumes, s.wire(v, names[v.InstanceID]))
 		}
-		return err
+		return errors.Join(err1, err2)
 	})
 	return volumes, err
 }
@@ -119,10 +123,12 @@ func getVolume(tx *store.Tx, volumeID string) (store.Volume, error) {
 	return v, err
 }
 
-func (s *Service) wire(v store.Volume) api.Volume {
+// wire is a volume as people see it, with the name of its instance.
+func (s *Service) wire(v store.Volume, instance string) api.Volume {
 	w := api.Volume{
 		ID:                v.ID,
 		VnfInstanceID:     v.InstanceID,
+		VnfInstanceName:   instance,
 		NodeID:            v.NodeID,
 		ResourceID:        v.ResourceID,
 		SizeBytes:         v.SizeBytes,

@@ -209,6 +209,17 @@ func (t *Tx) Instances() Collection[Instance] {
 	return Collection[Instance]{untyped{bucketInstances, t, t.recent.instances}, Instance.copied}
 }
 
+// InstanceNames are the names of all instances that have one, by id.
+func (t *Tx) InstanceNames() (map[string]string, error) {
+	names := map[string]string{}
+	err := t.Instances().Each(func(i Instance) {
+		if i.Name != "" {
+			names[i.ID] = i.Name
+		}
+	})
+	return names, err
+}
+
 // Desired states by DesiredKey.
 func (t *Tx) Desired() Collection[Desired] { return of[Desired](t, bucketDesired) }
 

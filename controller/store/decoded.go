@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"maps"
 	"slices"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -60,6 +61,7 @@ func (d *decoded) add(key string, value []byte, record any) {
 
 // copied shares nothing with i that can be changed.
 func (i Instance) copied() Instance {
+	i.Labels = maps.Clone(i.Labels)
 	i.NodeIDs, i.VolumeIDs, i.JoinTokenMAC = slices.Clone(i.NodeIDs), slices.Clone(i.VolumeIDs), bytes.Clone(i.JoinTokenMAC)
 	i.CarriedOver.Members, i.ClusterSecret, i.ClusterFacts = slices.Clone(i.CarriedOver.Members), slices.Clone(i.ClusterSecret), slices.Clone(i.ClusterFacts)
 	return i

@@ -10,7 +10,11 @@ import (
 
 // Instance is a VNF instance. What it should be is in Desired[DesiredVersion].
 type Instance struct {
-	ID    string            `json:"id"`
+	ID string `json:"id"`
+	// Name and Labels are for people: they change no node's document.
+	Name   string            `json:"name,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+
 	Kind  api.VNFKind       `json:"kind"`
 	State api.InstanceState `json:"state"`
 	// DesiredVersion points to the version in force; taking an operation back is
@@ -43,6 +47,14 @@ type Instance struct {
 	JoinTokenMAC []byte    `json:"joinTokenMac"`
 	CreatedAt    time.Time `json:"createdAt"`
 	UpdatedAt    time.Time `json:"updatedAt"`
+}
+
+// Title is what a sentence calls the instance.
+func (i Instance) Title() string {
+	if i.Name == "" {
+		return "VNF instance " + i.ID
+	}
+	return "VNF instance " + i.ID + " (" + i.Name + ")"
 }
 
 // CarriedOver is plan.CarriedOver: what must not change with each report of a node.

@@ -50,8 +50,8 @@ type Condition struct {
 	Status api.ConditionStatus
 }
 
-// VNFC is one by the ids that Tacker has for it.
-type VNFC struct{ InstanceID, ID string }
+// VNFC is one by the ids that Tacker has for it, with the name of its instance.
+type VNFC struct{ InstanceID, InstanceName, ID string }
 
 // OperationKind is what operations are counted by.
 type OperationKind struct {
@@ -62,7 +62,7 @@ type OperationKind struct {
 var (
 	conditions  = prometheus.NewDesc("nodehitch_node_conditions", "Conditions of the nodes that a topology names, by the node's role, type and status: Ready and what the node's present document calls for.", []string{"role", "type", "status"}, nil)
 	unmet       = prometheus.NewDesc("nodehitch_node_conditions_unmet", "Conditions of these nodes that are not True, without Ready, and sections that are withheld from them, by reason.", []string{"reason"}, nil)
-	lostVNFC    = prometheus.NewDesc("nodehitch_lost_vnfc_info", "1 for each VNFC that only another server brings back; absent for all others, and without the setting metricsLostVnfcs.", []string{"vnf_instance_id", "vnfc_info_id"}, nil)
+	lostVNFC    = prometheus.NewDesc("nodehitch_lost_vnfc_info", "1 for each VNFC that only another server brings back; absent for all others, and without the setting metricsLostVnfcs.", []string{"vnf_instance_id", "vnf_instance_name", "vnfc_info_id"}, nil)
 	unconfirmed = prometheus.NewDesc("nodehitch_instances_unconfirmed", "VNF instances that no operator has confirmed since a restore.", nil, nil)
 	processing  = prometheus.NewDesc("nodehitch_operation_processing_seconds", "How long the oldest operation in progress has been so; 0 for none.", []string{"operation", "phase"}, nil)
 	nodeCert    = prometheus.NewDesc("nodehitch_node_certificate_expiration_timestamp_seconds", "When the first certificate ends of nodes that are not Lost, in Unix time; absent without such nodes.", nil, nil)
@@ -113,7 +113,7 @@ func (c stateCollector) Collect(out chan<- prometheus.Metric) {
 	send(out, operation, now.Operations, api.Processing, api.Completed, api.Failed)
 	collectConditions(out, now)
 	for _, vnfc := range now.LostVNFCs {
-		out <- prometheus.MustNewConstMetric(lostVNFC, prometheus.GaugeValue, 1, vnfc.InstanceID, vnfc.ID)
+		out <- prometheus.MustNewConstMetric(lostVNFC, prometheus.GaugeValue, 1, vnfc.InstanceID, vnfc.InstanceName, vnfc.ID)
 	}
 	c.collectAges(out, now)
 	c.collectAgents(out, now.Agents)

@@ -60,7 +60,7 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 			BackupTakenAt: now().Add(-90 * time.Second), StoreUsed: 11, StoreFree: 12, Unconfirmed: 13,
 			Conditions: map[telemetry.Condition]int{{api.RoleStorage, api.ConditionVolumesMounted, api.ConditionFalse}: 14,
 				{"a role", "a type", "a status"}: 15},
-			LostVNFCs:  []telemetry.VNFC{{InstanceID: "an instance", ID: "a VNFC"}},
+			LostVNFCs:  []telemetry.VNFC{{InstanceID: "an instance", InstanceName: "web", ID: "a VNFC"}},
 			Unmet:      map[api.Reason]int{api.ReasonForeignData: 16, "Mine": 17, "Ours": 1},
 			Processing: map[telemetry.OperationKind]time.Time{{"SCALE_IN", api.PhaseStart}: now().Add(-19 * time.Second)},
 			// Each its own number, so that none stands for another.
@@ -93,7 +93,7 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 		`nodehitch_store_bytes{state="used"} 11`,
 		`nodehitch_store_bytes{state="free"} 12`,
 		"nodehitch_instances_unconfirmed 13\n",
-		`nodehitch_lost_vnfc_info{vnf_instance_id="an instance",vnfc_info_id="a VNFC"} 1`,
+		`nodehitch_lost_vnfc_info{vnf_instance_id="an instance",vnf_instance_name="web",vnfc_info_id="a VNFC"} 1`,
 		`nodehitch_node_conditions{role="storage",status="False",type="VolumesMounted"} 14`,
 		`nodehitch_node_conditions{role="storage",status="True",type="VolumesMounted"} 0`,
 		`nodehitch_node_conditions{role="worker",status="Unknown",type="Ready"} 0`,

@@ -1147,7 +1147,10 @@ type Event struct {
 
 	// VnfInstanceID Absent for what is of no instance: a token, the upgrade of agents, the state, many nodes, a volume that no instance has
 	VnfInstanceID string `json:"vnfInstanceId,omitempty"`
-	VolumeID      string `json:"volumeId,omitempty"`
+
+	// VnfInstanceName The instance's name, if it has one
+	VnfInstanceName string `json:"vnfInstanceName,omitempty"`
+	VolumeID        string `json:"volumeId,omitempty"`
 }
 
 // EventList defines model for EventList.
@@ -1245,10 +1248,14 @@ type Instance struct {
 	ID    string        `json:"id"`
 
 	// Kind Which of the two VNFs the parameters describe.
-	Kind VNFKind `json:"kind"`
+	Kind   VNFKind           `json:"kind"`
+	Labels map[string]string `json:"labels,omitempty"`
 
 	// MissingFiles Package files that the parameters name but that have not been uploaded.
 	MissingFiles []string `json:"missingFiles"`
+
+	// Name What people call it
+	Name string `json:"name,omitempty"`
 
 	// Nodes Ids of the nodes in the topology, ordered.
 	Nodes []string `json:"nodes"`
@@ -1294,6 +1301,12 @@ type InstancePlan struct {
 type InstanceSpec struct {
 	// AdditionalParams As in the InstantiateVnfRequest of the two specs, unaltered
 	AdditionalParams json.RawMessage `json:"additionalParams"`
+
+	// Labels Labels as Kubernetes has them, at most 64; {} takes all away
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// Name What people call it, as Tacker's vnfInstanceName: printable text. Several instances may have one name; an empty one takes it away
+	Name *string `json:"name,omitempty"`
 
 	// StackID Heat stack id, or the name that the stack will have; when the stack is found, its id replaces the name
 	StackID string `json:"stackId,omitempty"`
@@ -1372,9 +1385,12 @@ type Node struct {
 	Status *NodeStatus `json:"status,omitempty"`
 
 	// Unconfirmed Restored from a backup and refused until an operator confirms its instance
-	Unconfirmed   bool       `json:"unconfirmed,omitempty"`
-	VnfInstanceID string     `json:"vnfInstanceId"`
-	Withheld      []Withheld `json:"withheld"`
+	Unconfirmed   bool   `json:"unconfirmed,omitempty"`
+	VnfInstanceID string `json:"vnfInstanceId"`
+
+	// VnfInstanceName The instance's name, if it has one
+	VnfInstanceName string     `json:"vnfInstanceName,omitempty"`
+	Withheld        []Withheld `json:"withheld"`
 }
 
 // NodeChange What a PUT would change for one node.
@@ -1531,8 +1547,11 @@ type Operation struct {
 	Targets       []OperationTarget `json:"targets"`
 	Type          ScaleType         `json:"type,omitempty"`
 	VnfInstanceID string            `json:"vnfInstanceId"`
-	Warnings      []Fault           `json:"warnings"`
-	Withheld      []Withheld        `json:"withheld"`
+
+	// VnfInstanceName The instance's name, if it has one
+	VnfInstanceName string     `json:"vnfInstanceName,omitempty"`
+	Warnings        []Fault    `json:"warnings"`
+	Withheld        []Withheld `json:"withheld"`
 }
 
 // OperationList defines model for OperationList.
@@ -1993,6 +2012,9 @@ type Volume struct {
 	// Unconfirmed Restored from a backup: permits given after the backup was taken are not known, so none is given until an operator adopts or reformats the volume
 	Unconfirmed   bool   `json:"unconfirmed,omitempty"`
 	VnfInstanceID string `json:"vnfInstanceId,omitempty"`
+
+	// VnfInstanceName The instance's name, if it has one
+	VnfInstanceName string `json:"vnfInstanceName,omitempty"`
 }
 
 // VolumeList defines model for VolumeList.
@@ -2205,6 +2227,12 @@ type ListInstancesParams struct {
 
 	// State Only those in this state
 	State *InstanceState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Name Only those of this name
+	Name *string `form:"name,omitempty" json:"name,omitempty"`
+
+	// LabelSelector Only those whose labels the selector selects, as Kubernetes writes it: env=prod,tier in (a, b),!old
+	LabelSelector *string `form:"labelSelector,omitempty" json:"labelSelector,omitempty"`
 
 	// Limit The largest number of items in the answer; 1000 if omitted
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`

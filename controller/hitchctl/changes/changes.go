@@ -40,7 +40,7 @@ func Between(before, after *api.Instance) []Change {
 // visible is the part of an instance that a PUT sets.
 func visible(i *api.Instance) any {
 	text, err := json.Marshal(map[string]any{
-		"stackId": nullIfEmpty(i.StackID), "topology": i.Topology, "additionalParams": i.AdditionalParams,
+		"name": nullIfEmpty(i.Name), "labels": i.Labels, "stackId": nullIfEmpty(i.StackID), "topology": i.Topology, "additionalParams": i.AdditionalParams,
 	})
 	if err != nil {
 		return nil

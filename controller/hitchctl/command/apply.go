@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,8 @@ applied, and hitchctl shows who changed what. --force replaces it all the same.`
 
 func (a *app) apply() *cobra.Command {
 	var i input
-	var stackID string
+	var stackID, name string
+	var labels map[string]string
 	var dryRun, force bool
 	var o output
 	cmd := &cobra.Command{
@@ -50,7 +52,8 @@ func (a *app) apply() *cobra.Command {
 		Short: "Create or replace the parameters of an instance, upload its package files",
 		Long:  applyHelp,
 		Example: `  hitchctl apply 0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e -f request.json --package my-vnf/
-  hitchctl apply 0b1a5c2e -f request.json --stack-id vnflcm_0b1a5c2e
+  hitchctl apply 0b1a5c2e -f request.json --name web --label env=prod,site=tokyo
+  hitchctl apply web -f request.json --stack-id vnflcm_0b1a5c2e
   hitchctl apply 0b1a5c2e -f request.json --topology topology.json
   hitchctl apply 0b1a5c2e -f request.json --package my-vnf/ --dry-run`,
 		Args:              cobra.ExactArgs(1),
@@ -73,6 +76,12 @@ func (a *app) apply() *cobra.Command {
 			if stackID != "" {
 				checked.Spec.StackID = stackID
 			}
+			if name != "" {
+				checked.Spec.Name = &name
+			}
+			if labels != nil {
+				checked.Spec.Labels = labels
+			}
 			if dryRun {
 				return a.planOf(ctx, c, id, before.instance, checked, o)
 			}
@@ -81,6 +90,8 @@ func (a *app) apply() *cobra.Command {
 	}
 	i.flags(cmd)
 	cmd.Flags().StringVar(&stackID, "stack-id", "", "id of the Heat stack, or the name that it has or will have")
+	cmd.Flags().StringVar(&name, "name", "", "what to call the instance; several may have one name")
+	cmd.Flags().StringToStringVar(&labels, "label", nil, "labels of the instance, KEY=VALUE, instead of those that it has")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change, and change nothing")
 	cmd.Flags().BoolVar(&force, "force", false, "replace the instance also if somebody else has changed it meanwhile")
 	outputFlag(cmd, &o)
@@ -117,14 +128,20 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, befo
 }
 
 // applyFlagOf is the flag of each member of the request that has one.
-var applyFlagOf = map[string]string{"stackId": "--stack-id", "topology": "--topology"}
+var applyFlagOf = map[string]string{"name": "--name", "labels": "--label", "stackId": "--stack-id", "topology": "--topology"}
 
 // printChange says what the PUT has changed, and how many files follow.
 func (a *app) printChange(before, after *api.Instance, files int) {
 	name := "instance " + after.ID
+	if after.Name != "" {
+		name += " (" + screen.Clean(after.Name) + ")"
+	}
 	switch {
 	case before == nil:
 		fmt.Fprintf(a.out, "%s created: %s\n", name, after.Kind)
+	case before.DesiredVersion == after.DesiredVersion && renamed(before, after):
+		fmt.Fprintf(a.out, "%s changed, version %d\n", name, after.DesiredVersion)
+		a.printDifferences(before, after)
 	case before.DesiredVersion == after.DesiredVersion && files > 0:
 		fmt.Fprintf(a.out, "%s: parameters unchanged, version %d\n  %s to upload\n", name, after.DesiredVersion, count(files, "package file"))
 	case before.DesiredVersion == after.DesiredVersion:
@@ -133,6 +150,11 @@ func (a *app) printChange(before, after *api.Instance, files int) {
 		fmt.Fprintf(a.out, "%s changed, version %d to %d\n", name, before.DesiredVersion, after.DesiredVersion)
 		a.printDifferences(before, after)
 	}
+}
+
+// renamed reports whether the instance has another name or other labels, which make no version.
+func renamed(before, after *api.Instance) bool {
+	return before.Name != after.Name || !maps.Equal(before.Labels, after.Labels)
 }
 
 func (a *app) printDifferences(before, after *api.Instance) {

@@ -33,7 +33,7 @@ func (a *app) printPlan(before *api.Instance, plan *api.InstancePlan) {
 	switch {
 	case before == nil:
 		fmt.Fprintf(a.out, "instance %s would be created: %s\n", after.ID, after.Kind)
-	case before.DesiredVersion == after.DesiredVersion:
+	case before.DesiredVersion == after.DesiredVersion && !renamed(before, after):
 		fmt.Fprintf(a.out, "instance %s would not change\n", after.ID)
 	default:
 		fmt.Fprintf(a.out, "instance %s would change\n", after.ID)

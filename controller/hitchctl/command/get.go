@@ -68,7 +68,7 @@ func getCommand[T any](a *app, k kind[T]) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: k.plural() + " [ID]...", Aliases: k.aliases(k.plural()), Short: "List " + k.plural(), Long: getHelp + watchHelp,
 		Example: "  hitchctl get " + k.plural() + " -o wide\n" +
-			"  hitchctl get " + k.plural() + " -l " + selections(k.labels)[0] + " --no-headers\n" +
+			"  hitchctl get " + k.plural() + " -l " + selections(k.fields)[0] + " --no-headers\n" +
 			"  hitchctl get " + k.plural() + " -o jsonpath='{.items[*].id}'",
 		ValidArgsFunction: k.complete(a, false),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -78,9 +78,13 @@ func getCommand[T any](a *app, k kind[T]) *cobra.Command {
 	}
 	outputFlag(cmd, &g.output, asWide, asName, asColumns)
 	cmd.Flags().BoolVar(&g.noHeaders, "no-headers", false, "leave out the head of the table")
-	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with name=value or name!=value, of "+strings.Join(query.LabelNames(k.labels), ", "))
+	labelsToo := ""
+	if k.labels != nil {
+		labelsToo = ", or a label"
+	}
+	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with name=value or name!=value, of "+strings.Join(query.FieldNames(k.fields), ", ")+labelsToo)
 	cmd.Flags().StringVar(&g.sortBy, "sort-by", "", "order by this JSONPath of each object, such as {.id}")
-	completeFlag(cmd, "selector", selections(k.labels)...)
+	completeFlag(cmd, "selector", selections(k.fields)...)
 	cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "keep showing them as they change")
 	if k.all != "" {
 		cmd.Flags().BoolVar(&g.all, "all", false, k.all)
@@ -93,18 +97,18 @@ func getCommand[T any](a *app, k kind[T]) *cobra.Command {
 }
 
 // selections are the requirements that there are, for completion.
-func selections[T any](labels []query.Label[T]) []string {
+func selections[T any](fields []query.Field[T]) []string {
 	var all []string
-	for _, l := range labels {
-		for _, value := range l.Values {
-			all = append(all, l.Name+"="+value)
+	for _, f := range fields {
+		for _, value := range f.Values {
+			all = append(all, f.Name+"="+value)
 		}
 	}
 	return all
 }
 
 func (g *getting[T]) parse() (err error) {
-	if g.selector, err = query.ParseSelector(g.selected, g.labels); err != nil {
+	if g.selector, err = query.ParseSelector(g.selected, g.fields, g.labels); err != nil {
 		return usagef("-l %s: %w", g.selected, err)
 	}
 	if g.sortBy == "" {

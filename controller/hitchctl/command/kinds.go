@@ -30,8 +30,10 @@ type kind[T any] struct {
 	named func(T) named
 	// instance is the id of the instance that an object belongs to; nil if none does.
 	instance func(T) string
-	// labels are what -l selects by.
-	labels []query.Label[T]
+	// fields and labels are what -l selects by: labels are those that users have given, nil if
+	// none can be.
+	fields []query.Field[T]
+	labels func(T) map[string]string
 	// quiet is the object without what changes all the time.
 	quiet func(T) T
 	table func(present.View, []T) screen.Table
@@ -62,12 +64,15 @@ type listRequest struct {
 const hasNameOrID = "the name %q, or an id that begins with it"
 
 var instanceKind = kind[api.Instance]{
-	kindName: kindName{"instance", "vnf", "an id that begins with %q"},
+	kindName: kindName{"instance", "vnf", hasNameOrID},
 	request: func(ctx context.Context, c *client.Controller, r listRequest) (*http.Response, error) {
 		return c.ListInstances(ctx, &api.ListInstancesParams{Wait: r.hold, IfNoneMatch: r.version}, r.page...)
 	},
-	named: func(i api.Instance) named { return named{id: i.ID, about: string(i.Kind)} },
-	labels: []query.Label[api.Instance]{
+	named: func(i api.Instance) named {
+		return named{id: i.ID, name: i.Name, about: string(i.Kind) + ", " + string(i.State)}
+	},
+	labels: func(i api.Instance) map[string]string { return i.Labels },
+	fields: []query.Field[api.Instance]{
 		{Name: "kind", Values: texts(api.KubernetesCluster, api.PrivateRegistry), Of: func(i api.Instance) string { return string(i.Kind) }},
 		{Name: "state", Values: texts(api.NotInstantiated, api.Instantiated), Of: func(i api.Instance) string { return string(i.State) }},
 	},
@@ -87,7 +92,7 @@ var nodeKind = kind[api.Node]{
 		return named{id: n.ID, name: n.Name, about: "instance " + describe.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
 	},
 	instance: func(n api.Node) string { return n.VnfInstanceID },
-	labels: []query.Label[api.Node]{
+	fields: []query.Field[api.Node]{
 		{Name: "role", Values: roles, Of: func(n api.Node) string { return string(n.Role) }},
 		{Name: "state", Values: nodeStates, Of: func(n api.Node) string { return string(n.State) }},
 		{Name: "ready", Values: []string{"True", "False"}, Of: func(n api.Node) string { return describe.Truth(n.Ready) }},
@@ -106,7 +111,7 @@ var operationKind = kind[api.Operation]{
 		return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: describe.OperationName(o) + ", " + string(o.State)}
 	},
 	instance: func(o api.Operation) string { return o.VnfInstanceID },
-	labels: []query.Label[api.Operation]{
+	fields: []query.Field[api.Operation]{
 		{Name: "operation", Values: operations, Of: func(o api.Operation) string { return string(o.Operation) }},
 		{Name: "phase", Values: phases, Of: func(o api.Operation) string { return string(o.Phase) }},
 		{Name: "state", Values: texts(api.Processing, api.Completed, api.Failed), Of: func(o api.Operation) string { return string(o.State) }},
@@ -123,7 +128,7 @@ var volumeKind = kind[api.Volume]{
 		return named{id: v.ID, name: v.ResourceID, about: "instance " + describe.Short(v.VnfInstanceID)}
 	},
 	instance: func(v api.Volume) string { return v.VnfInstanceID },
-	labels: []query.Label[api.Volume]{
+	fields: []query.Field[api.Volume]{
 		{Name: "permit", Values: permitStates, Of: func(v api.Volume) string { return string(v.PermitState) }},
 	},
 	table: present.View.Volumes,
@@ -137,7 +142,7 @@ var tokenKind = kind[api.Token]{
 	named: func(t api.Token) named {
 		return named{id: t.ID, name: t.Name, about: "made " + t.CreatedAt.UTC().Format(time.RFC3339)}
 	},
-	labels: []query.Label[api.Token]{
+	fields: []query.Field[api.Token]{
 		{Name: "scope", Values: scopes, Of: func(t api.Token) string { return string(t.Scope) }},
 	},
 	table: present.View.Tokens,
@@ -149,7 +154,7 @@ var replicaKind = kind[api.Replica]{
 		return c.ListReplicas(ctx, &api.ListReplicasParams{Wait: r.hold, IfNoneMatch: r.version}, r.page...)
 	},
 	named: func(r api.Replica) named { return named{id: r.ID, about: string(r.State)} },
-	labels: []query.Label[api.Replica]{
+	fields: []query.Field[api.Replica]{
 		{Name: "state", Values: texts(api.ReplicaLeader, api.ReplicaFollower, api.ReplicaStandby), Of: func(r api.Replica) string { return string(r.State) }},
 	},
 	quiet: api.Replica.Quiet,

@@ -27,7 +27,7 @@ func readNewInstance(ctx context.Context, c *client.Controller, text string) (id
 	case err == nil:
 		v, err = readSnapshot(ctx, c, id)
 	case client.Status(err) == 0:
-		err = fmt.Errorf("%w; a new instance needs its whole id, a UUID: that of Tacker, or one that `uuidgen` makes", err)
+		err = fmt.Errorf("%w; a new instance needs its whole id, a UUID: that of Tacker, or one that `uuidgen` makes; --name gives it a name", err)
 	}
 	return id, v, err
 }

@@ -16,7 +16,7 @@ func Node(s *screen.Screen, n api.Node, events []api.Event, now time.Time) []str
 	p := &page{screen: s, now: now}
 	p.field("Name", n.Name)
 	p.field("ID", n.ID)
-	p.field("Instance", n.VnfInstanceID)
+	p.instance(n.VnfInstanceName, n.VnfInstanceID)
 	p.field("Role", string(n.Role))
 	p.field("State", string(n.State)+", "+describe.NodeState(n.State))
 	if n.Unconfirmed {
@@ -38,6 +38,9 @@ func Node(s *screen.Screen, n api.Node, events []api.Event, now time.Time) []str
 	p.lastEvents(events)
 	return p.lines
 }
+
+// instance is the instance that an object belongs to.
+func (p *page) instance(name, id string) { p.field("Instance", View{Wide: true}.instance(name, id)) }
 
 // attestation is empty for a node that has not enrolled, or long ago.
 func attestation(a api.Attestation) string {
@@ -96,7 +99,9 @@ func (p *page) condition(n api.Node, c api.Condition) {
 // Instance describes an instance with its nodes.
 func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, events []api.Event, now time.Time) []string {
 	p := &page{screen: s, now: now}
+	p.field("Name", i.Name)
 	p.field("ID", i.ID)
+	p.field("Labels", describe.Labels(i.Labels))
 	p.field("Kind", string(i.Kind))
 	p.field("State", string(i.State))
 	if i.Unconfirmed {
@@ -167,7 +172,7 @@ func (p *page) stack(i api.Instance) {
 func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.Time) []string {
 	p := &page{screen: s, now: now}
 	p.field("ID", o.ID)
-	p.field("Instance", o.VnfInstanceID)
+	p.instance(o.VnfInstanceName, o.VnfInstanceID)
 	p.field("Operation", describe.OperationName(o))
 	p.field("State", string(o.State))
 	p.field("Started", p.moment(&o.StartedAt))
@@ -227,7 +232,7 @@ func Volume(s *screen.Screen, v api.Volume, events []api.Event, now time.Time) [
 	p := &page{screen: s, now: now}
 	p.field("ID", v.ID)
 	p.field("Resource", v.ResourceID)
-	p.field("Instance", v.VnfInstanceID)
+	p.instance(v.VnfInstanceName, v.VnfInstanceID)
 	p.field("Node", v.NodeID)
 	if v.SizeBytes > 0 {
 		p.field("Size", fmt.Sprintf("%s (%d bytes)", describe.Size(v.SizeBytes), v.SizeBytes))

@@ -40,14 +40,27 @@ func (v View) cells(row []screen.Cell, extra ...string) []screen.Cell {
 	return row
 }
 
+// instance is how a table of other objects shows one.
+func (v View) instance(name, id string) string {
+	switch {
+	case id == "":
+		return none
+	case v.Wide && name != "":
+		return name + " (" + id + ")"
+	case v.Wide:
+		return id
+	}
+	return describe.InstanceName(name, id)
+}
+
 const unconfirmed = ", " + describe.Unconfirmed
 
 // Instances is the table of instances.
 func (v View) Instances(list []api.Instance) screen.Table {
 	t := screen.Table{Columns: v.columns(
-		screen.Column{Title: "ID"}, screen.Column{Title: "KIND", Spare: 2}, screen.Column{Title: "STATE"},
+		screen.Column{Title: "ID"}, screen.Column{Title: "NAME", Flexible: true}, screen.Column{Title: "KIND", Spare: 2}, screen.Column{Title: "STATE"},
 		screen.Column{Title: "NODES", Spare: 1}, screen.Column{Title: "MISSING FILES", Spare: 1}, screen.Column{Title: "CHANGED", Spare: 3},
-		screen.Column{Title: "+VERSION"}, screen.Column{Title: "+STACK"}, screen.Column{Title: "+STACK STATUS"}, screen.Column{Title: "+WARNINGS"})}
+		screen.Column{Title: "+VERSION"}, screen.Column{Title: "+STACK"}, screen.Column{Title: "+STACK STATUS"}, screen.Column{Title: "+WARNINGS"}, screen.Column{Title: "+LABELS"})}
 	for _, i := range list {
 		state := style(describe.OfInstance(i.State))
 		text := string(i.State)
@@ -59,9 +72,9 @@ func (v View) Instances(list []api.Instance) screen.Table {
 			missing.Style = screen.Bad
 		}
 		t.Add(v.cells([]screen.Cell{
-			screen.Text(i.ID), screen.Text(string(i.Kind)), {Text: text, Style: state},
+			screen.Text(i.ID), screen.Text(cmp.Or(i.Name, none)), screen.Text(string(i.Kind)), {Text: text, Style: state},
 			screen.Text(strconv.Itoa(len(i.Nodes))), missing, screen.Text(since(v.Now, &i.UpdatedAt)),
-		}, strconv.FormatInt(i.DesiredVersion, 10), cmp.Or(i.StackID, none), cmp.Or(stackStatus(i), none), strconv.Itoa(len(i.Warnings)))...)
+		}, strconv.FormatInt(i.DesiredVersion, 10), cmp.Or(i.StackID, none), cmp.Or(stackStatus(i), none), strconv.Itoa(len(i.Warnings)), cmp.Or(describe.Labels(i.Labels), none))...)
 	}
 	return t
 }
@@ -77,8 +90,8 @@ func stackStatus(i api.Instance) string {
 func (v View) Nodes(list []api.Node) screen.Table {
 	t := screen.Table{Columns: v.columns(
 		screen.Column{Title: "NAME"}, screen.Column{Title: "ROLE", Spare: 1}, screen.Column{Title: "STATE"}, screen.Column{Title: "READY"},
-		screen.Column{Title: "SEEN", Spare: 2}, screen.Column{Title: "ID", Spare: 3},
-		screen.Column{Title: "+INSTANCE"}, screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"},
+		screen.Column{Title: "SEEN", Spare: 2}, screen.Column{Title: "ID", Spare: 3}, screen.Column{Title: "INSTANCE", Spare: 4},
+		screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"},
 		screen.Column{Title: "+UPGRADE"}, screen.Column{Title: "+ATTESTED"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, n := range list {
 		id, agent, upgrade, applied := describe.Short(n.ID), none, none, int64(0)
@@ -97,8 +110,8 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, ready(n),
-			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id),
-		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(describe.Why(n)))...)
+			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id), screen.Text(v.instance(n.VnfInstanceName, n.VnfInstanceID)),
+		}, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(describe.Why(n)))...)
 	}
 	return t
 }
@@ -111,7 +124,7 @@ func generations(applied, present int64) string {
 func (v View) Operations(list []api.Operation) screen.Table {
 	t := screen.Table{Columns: v.columns(
 		screen.Column{Title: "ID"}, screen.Column{Title: "OPERATION"}, screen.Column{Title: "STATE"},
-		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1},
+		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1}, screen.Column{Title: "INSTANCE", Spare: 4},
 		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, o := range list {
 		id := describe.ShortOperation(o)
@@ -121,7 +134,7 @@ func (v View) Operations(list []api.Operation) screen.Table {
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(id), screen.Text(describe.OperationName(o)),
 			{Text: string(o.State), Style: style(describe.OfOperation(o.State))},
-			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(describe.Took(o)),
+			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(describe.Took(o)), screen.Text(v.instance(o.VnfInstanceName, o.VnfInstanceID)),
 		}, cmp.Or(o.StackID, none), cmp.Or(o.IdempotencyKey, none)), screen.Text(describe.Operation(o)))...)
 	}
 	return t
@@ -132,7 +145,7 @@ func (v View) Volumes(list []api.Volume) screen.Table {
 	t := screen.Table{Columns: v.columns(
 		screen.Column{Title: "ID"}, screen.Column{Title: "RESOURCE", Flexible: true}, screen.Column{Title: "SIZE", Spare: 1},
 		screen.Column{Title: "PERMIT"}, screen.Column{Title: "NODE", Spare: 2}, screen.Column{Title: "CHANGED", Spare: 3},
-		screen.Column{Title: "+FILESYSTEM UUID"}, screen.Column{Title: "+INSTANCE"})}
+		screen.Column{Title: "INSTANCE", Spare: 4}, screen.Column{Title: "+FILESYSTEM UUID"})}
 	for _, vol := range list {
 		size, node := none, describe.Short(vol.NodeID)
 		if vol.SizeBytes > 0 {
@@ -143,8 +156,8 @@ func (v View) Volumes(list []api.Volume) screen.Table {
 		}
 		t.Add(v.cells([]screen.Cell{
 			screen.Text(vol.ID), screen.Text(cmp.Or(vol.ResourceID, none)), screen.Text(size), permit(vol), screen.Text(cmp.Or(node, none)),
-			screen.Text(since(v.Now, vol.ChangedAt)),
-		}, vol.FilesystemUUID, cmp.Or(vol.VnfInstanceID, none))...)
+			screen.Text(since(v.Now, vol.ChangedAt)), screen.Text(v.instance(vol.VnfInstanceName, vol.VnfInstanceID)),
+		}, vol.FilesystemUUID)...)
 	}
 	return t
 }

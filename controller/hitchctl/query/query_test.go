@@ -86,7 +86,7 @@ func TestSort(t *testing.T) {
 	}
 }
 
-var labels = []query.Label[server]{
+var fields = []query.Field[server]{
 	{Name: "state", Values: []string{"up", "down"}, Of: func(s server) string { return s.State }},
 	{Name: "name", Values: []string{"a", "b", "c"}, Of: func(s server) string { return s.Name }},
 }
@@ -96,7 +96,7 @@ func TestSelectors(t *testing.T) {
 		"": {"c", "a", "b"}, "state=up": {"c", "b"}, "state==up": {"c", "b"}, "state!=up": {"a"},
 		"state=up,name!=b": {"c"}, " state = down ": {"a"}, "state=up,state=down": nil,
 	} {
-		s, err := query.ParseSelector(text, labels)
+		s, err := query.ParseSelector(text, fields, nil)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -115,7 +115,7 @@ func TestSelectors(t *testing.T) {
 		"state": "expected name=value", "stat=up": "did you mean state?", "state=dwon": "expected up, down", "colour=red": "expected state, name",
 		"state=up,": "expected name=value", "name": "expected name=value",
 	} {
-		if _, err := query.ParseSelector(text, labels); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := query.ParseSelector(text, fields, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/nearest"
 )
 
-// Label is a name and a value of each object of a kind, by which a list can be narrowed.
-type Label[T any] struct {
+// Field is a name and a value of each object of a kind, by which a list can be narrowed.
+type Field[T any] struct {
 	Name string
 	// Values are all that there are.
 	Values []string
@@ -20,20 +20,21 @@ type Label[T any] struct {
 type Selector[T any] []requirement[T]
 
 type requirement[T any] struct {
-	label Label[T]
+	field Field[T]
 	value string
 	not   bool
 }
 
-// ParseSelector reads a selector: role=worker,state!=Lost. Unknown names and
-// values are refused, because an empty list would look like an answer.
-func ParseSelector[T any](text string, labels []Label[T]) (Selector[T], error) {
+// ParseSelector reads a selector: role=worker,state!=Lost. A name that is no field is that of a
+// label, unless labels is nil. Other names, and unknown values of a field, are refused, because
+// an empty list would look like an answer.
+func ParseSelector[T any](text string, fields []Field[T], labels func(T) map[string]string) (Selector[T], error) {
 	var s Selector[T]
 	if text == "" {
 		return nil, nil
 	}
 	for _, part := range strings.Split(text, ",") {
-		r, err := parseRequirement(part, labels)
+		r, err := parseRequirement(part, fields, labels)
 		if err != nil {
 			return nil, err
 		}
@@ -42,29 +43,34 @@ func ParseSelector[T any](text string, labels []Label[T]) (Selector[T], error) {
 	return s, nil
 }
 
-func parseRequirement[T any](text string, labels []Label[T]) (r requirement[T], err error) {
+func parseRequirement[T any](text string, fields []Field[T], labels func(T) map[string]string) (r requirement[T], err error) {
 	name, value, ok := strings.Cut(text, "=")
 	if !ok {
 		return r, fmt.Errorf("%q is no selector; expected name=value or name!=value, with commas between several", text)
 	}
 	name, r.not = strings.CutSuffix(name, "!")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(strings.TrimPrefix(value, "="))
-	i := slices.IndexFunc(labels, func(l Label[T]) bool { return l.Name == name })
-	if i < 0 {
-		return r, nearest.Unknown("name", name, LabelNames(labels))
+	r.value = value
+	switch i := slices.IndexFunc(fields, func(f Field[T]) bool { return f.Name == name }); {
+	case i >= 0:
+		r.field = fields[i]
+	case labels == nil:
+		return r, nearest.Unknown("name", name, FieldNames(fields))
+	default:
+		r.field = Field[T]{Name: name, Of: func(object T) string { return labels(object)[name] }}
+		return r, nil
 	}
-	r.label, r.value = labels[i], value
-	if !slices.Contains(r.label.Values, value) {
-		return r, fmt.Errorf("%s has no value %q%s", name, value, nearest.Hint(value, r.label.Values))
+	if !slices.Contains(r.field.Values, value) {
+		return r, fmt.Errorf("%s has no value %q%s", name, value, nearest.Hint(value, r.field.Values))
 	}
 	return r, nil
 }
 
-// LabelNames are the names by which a kind can be narrowed.
-func LabelNames[T any](labels []Label[T]) []string {
+// FieldNames are the names by which a kind can be narrowed.
+func FieldNames[T any](fields []Field[T]) []string {
 	var names []string
-	for _, l := range labels {
-		names = append(names, l.Name)
+	for _, f := range fields {
+		names = append(names, f.Name)
 	}
 	return names
 }
@@ -72,7 +78,7 @@ func LabelNames[T any](labels []Label[T]) []string {
 // Matches says whether an object meets the selector.
 func (s Selector[T]) Matches(object T) bool {
 	for _, r := range s {
-		if (r.label.Of(object) == r.value) == r.not {
+		if (r.field.Of(object) == r.value) == r.not {
 			return false
 		}
 	}

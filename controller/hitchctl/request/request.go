@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/filekind"
+	"github.com/nodehitch/nodehitch/controller/naming"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -176,6 +177,7 @@ func (r *Request) envelope(body []byte) {
 		VIMConnectionInfo json.RawMessage `json:"vimConnectionInfo"`
 	}
 	_ = json.Unmarshal(body, &parts)
+	r.refuse(r.name, naming.Check(r.Spec.Name, r.Spec.Labels))
 	r.refuse(r.name, params.CheckVIMConnectionInfo(parts.VIMConnectionInfo, fault.Root.Key("vimConnectionInfo")))
 	p, report := params.Parse(parts.AdditionalParams, fault.Root.Key("additionalParams"))
 	r.take(r.name, report)

@@ -101,6 +101,8 @@ func (c *checker) object(s *Schema, n *jsontree.Node, at fault.At) {
 			c.value(property, m.Value, at.Key(m.Name))
 		case s.closed:
 			c.fault(at.Key(m.Name), "%s", nearest.UnknownMember(m.Name, maps.Keys(s.properties)))
+		default:
+			c.value(s.others, m.Value, at.Key(m.Name))
 		}
 	}
 }

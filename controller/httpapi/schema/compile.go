@@ -26,7 +26,8 @@ type Schema struct {
 	items                *Schema
 	properties           map[string]*Schema
 	required             []string
-	closed               bool // additionalProperties: false
+	closed               bool    // additionalProperties: false
+	others               *Schema // of additional properties
 	allOf                []*Schema
 }
 
@@ -103,6 +104,9 @@ func (c *compiler) fill(s *Schema, in *openapi3.Schema) (err error) {
 	if s.items, err = c.compile(in.Items); err != nil {
 		return fmt.Errorf("items: %w", err)
 	}
+	if s.others, err = c.compile(in.AdditionalProperties.Schema); err != nil {
+		return fmt.Errorf("additionalProperties: %w", err)
+	}
 	for _, part := range in.AllOf {
 		compiled, err := c.compile(part)
 		if err != nil {
@@ -132,9 +136,6 @@ func onlyKnownKeywords(in *openapi3.Schema) error {
 		if !slices.Contains(enforced, name) && !slices.Contains(annotations, name) && !strings.HasPrefix(name, "x-") {
 			return fmt.Errorf("keyword %q is not enforced here; teach controller/httpapi/schema first", name)
 		}
-	}
-	if in.AdditionalProperties.Schema != nil {
-		return fmt.Errorf("additionalProperties with a schema is not enforced; expected true or false")
 	}
 	if !slices.Contains(formats, in.Format) {
 		return fmt.Errorf("format %q is not enforced; known are %s", in.Format, strings.Join(formats[1:], ", "))

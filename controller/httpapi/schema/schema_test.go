@@ -24,7 +24,8 @@ const pet = `{"type": "object", "additionalProperties": false, "required": ["nam
 	"weight": {"type": "number", "minimum": 0.5},
 	"tame": {"type": "boolean"},
 	"toys": {"type": "array", "minItems": 1, "maxItems": 3, "items": {"type": "string", "minLength": 1}},
-	"owner": {"type": "object", "additionalProperties": true}
+	"owner": {"type": "object", "additionalProperties": true},
+	"tags": {"type": "object", "additionalProperties": {"type": "string"}}
 }}`
 
 func compile(t *testing.T, text string) (*schema.Schema, error) {
@@ -66,9 +67,9 @@ func TestEveryFaultIsReportedAtItsPlace(t *testing.T) {
 	}{
 		"nothing wrong": {
 			`{"name": "tom", "kind": "cat", "id": "6F9619FF-8b86-4d01-b42d-00cf4fc964ff", "born": "2030-01-31T12:00:00.5Z", "legs": 4,
-			  "weight": 5e-1, "tame": true, "toys": ["ball"], "owner": {"any": [1, null]}}`, []string{}},
+			  "weight": 5e-1, "tame": true, "toys": ["ball"], "owner": {"any": [1, null]}, "tags": {"a": "b"}}`, []string{}},
 		"all wrong": {
-			`{"Kind": "cat", "name": 7, "id": "tom", "born": "yesterday", "legs": 5, "weight": 0.1, "tame": "no", "toys": [1, ""], "owner": null, "tail": 1, "a/b": 2}`,
+			`{"Kind": "cat", "name": 7, "id": "tom", "born": "yesterday", "legs": 5, "weight": 0.1, "tame": "no", "toys": [1, ""], "owner": null, "tags": {"a": "b", "c": 1}, "tail": 1, "a/b": 2}`,
 			[]string{
 				"/kind: is missing",
 				"/Kind: is not known here; did you mean kind? Names are case sensitive",
@@ -81,8 +82,9 @@ func TestEveryFaultIsReportedAtItsPlace(t *testing.T) {
 				"/toys/0: found a number, expected a string",
 				"/toys/1: is empty",
 				"/owner: found null, expected an object",
-				"/tail: is not known here; known names are born, id, kind, legs, name, owner, tame, toys, weight",
-				"/a~1b: is not known here; known names are born, id, kind, legs, name, owner, tame, toys, weight",
+				"/tags/c: found a number, expected a string",
+				"/tail: is not known here; known names are born, id, kind, legs, name, owner, tags, tame, toys, weight",
+				"/a~1b: is not known here; known names are born, id, kind, legs, name, owner, tags, tame, toys, weight",
 			}},
 		"texts": {
 			`{"name": "a", "kind": "cow"}`,
@@ -143,7 +145,7 @@ func TestASchemaMayContainItself(t *testing.T) {
 func TestWhatIsNotEnforcedDoesNotCompile(t *testing.T) {
 	for _, text := range []string{
 		`{"oneOf": [{"type": "string"}]}`, `{"type": "string", "format": "email"}`, `{"type": ["string", "null"]}`,
-		`{"type": "array", "uniqueItems": true}`, `{"type": "object", "additionalProperties": {"type": "string"}}`,
+		`{"type": "array", "uniqueItems": true}`, `{"type": "object", "additionalProperties": {"not": {"type": "string"}}}`,
 		`{"type": "object", "properties": {"a": {"type": "array", "items": {"multipleOf": 2, "type": "integer"}}}}`,
 		`{"type": "integer", "enum": [1]}`, `{"type": "string", "pattern": "("}`, `{"allOf": [{"not": {"type": "string"}}]}`,
 	} {

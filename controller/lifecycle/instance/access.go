@@ -56,5 +56,5 @@ func awaitedAccess(t *tx.Tx) error {
 }
 
 func noAccess(t *tx.Tx, why string) *api.Problem {
-	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("there is no access to the cluster of VNF instance %s: %s", t.Instance.ID, why))
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("there is no access to the cluster of %s: %s", t.Instance.Title(), why))
 }

@@ -57,7 +57,7 @@ func (s *Service) stored(t *tx.Tx) (api.Instance, store.Desired, error) {
 		return api.Instance{}, store.Desired{}, err
 	}
 	shown := api.Instance{
-		ID: t.Instance.ID, Kind: t.Instance.Kind, State: t.Instance.State,
+		ID: t.Instance.ID, Name: t.Instance.Name, Labels: t.Instance.Labels, Kind: t.Instance.Kind, State: t.Instance.State,
 		AdditionalParams: params.Redact(d.Raw),
 		StackID:          d.StackID, Topology: d.Topology, DesiredVersion: t.Instance.DesiredVersion,
 		MissingFiles: []string{}, Files: []api.PackageFile{}, Nodes: []string{}, Warnings: []api.Fault{},
@@ -151,7 +151,7 @@ func noLiveNodes(t *tx.Tx) error {
 	}
 	if len(live) > 0 {
 		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-			"VNF instance %s still has enrolled nodes: %s; TERMINATE it, or revoke them, first", t.Instance.ID, strings.Join(live, ", ")))
+			"%s still has enrolled nodes: %s; TERMINATE it, or revoke them, first", t.Instance.Title(), strings.Join(live, ", ")))
 	}
 	return nil
 }

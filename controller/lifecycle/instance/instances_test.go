@@ -52,6 +52,52 @@ func TestTheSameContentAgainWritesNothing(t *testing.T) {
 	}
 }
 
+// A name and labels are for people: they make no version, and all that belongs to the instance is
+// shown with the name.
+func TestAnInstanceHasANameAndLabels(t *testing.T) {
+	w := lifecycletest.Instantiated(t)
+	before := w.Put(lifecycletest.Spec(nil))
+	named := lifecycletest.Spec(nil)
+	named.Name, named.Labels = new("web 東京"), map[string]string{"env": "prod"}
+	if planned, err := w.Lifecycle.Instances.PlanInstance(w.Ctx, lifecycletest.InstanceID, named); err != nil || planned.Instance.Name != "web 東京" || len(planned.Nodes) > 0 {
+		t.Errorf("planned %+v: %v", planned, err)
+	}
+	w.Put(named)
+	after := w.Put(lifecycletest.Spec(nil)) // what the request leaves out stays
+	if after.Name != "web 東京" || after.Labels["env"] != "prod" || after.DesiredVersion != before.DesiredVersion {
+		t.Errorf("%q with %v, version %d; want version %d", after.Name, after.Labels, after.DesiredVersion, before.DesiredVersion)
+	}
+	nodes, err := w.Lifecycle.Nodes.ListNodes(w.Ctx, "", false)
+	w.Must(err)
+	ofOne, err := w.Lifecycle.Nodes.ListNodes(w.Ctx, lifecycletest.InstanceID, false)
+	w.Must(err)
+	node, err := w.Lifecycle.Nodes.GetNode(w.Ctx, lifecycletest.StorageServer)
+	w.Must(err)
+	operations, err := w.Lifecycle.Operations.ListOperations(w.Ctx, "")
+	w.Must(err)
+	operation, err := w.Lifecycle.Operations.GetOperation(w.Ctx, lifecycletest.InstanceID, 1)
+	w.Must(err)
+	volumes, err := w.Permits.List(w.Ctx)
+	w.Must(err)
+	volume, err := w.Permits.Get(w.Ctx, volumes[0].ID)
+	w.Must(err)
+	for what, name := range map[string]string{
+		"a list of nodes": nodes[0].VnfInstanceName, "nodes of the instance": ofOne[0].VnfInstanceName, "a node": node.VnfInstanceName,
+		"a list of operations": operations[0].VnfInstanceName, "an operation": operation.VnfInstanceName,
+		"a list of volumes": volumes[0].VnfInstanceName, "a volume": volume.VnfInstanceName,
+	} {
+		if name != "web 東京" {
+			t.Errorf("%s has the instance's name %q", what, name)
+		}
+	}
+	_, err = w.Lifecycle.Operations.GetOperation(w.Ctx, lifecycletest.InstanceID, 9)
+	w.WantRefused(err, api.ProblemNotFound, lifecycletest.InstanceID+" (web 東京) has no operation 9")
+	named.Name, named.Labels = new(""), map[string]string{}
+	if after = w.Put(named); after.Name != "" || len(after.Labels) > 0 {
+		t.Errorf("taken away: %q with %v", after.Name, after.Labels)
+	}
+}
+
 func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
 	w := lifecycletest.New(t)
 	bad := lifecycletest.Spec(lifecycletest.FullTopology())

@@ -3,6 +3,7 @@ package instance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
@@ -10,6 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/lifecycle/packagefile"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
+	"github.com/nodehitch/nodehitch/controller/naming"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -19,7 +21,7 @@ import (
 )
 
 // PutInstance makes an instance, or gives it other parameters. What the request
-// leaves out (topology, stackId, vimConnectionInfo) stays as it is. Faults are all
+// leaves out (name, labels, topology, stackId, vimConnectionInfo) stays as it is. Faults are all
 // reported at once and nothing is kept; the same content again changes nothing. Nothing
 // is changed unless the conditions hold.
 func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec, conditions ...Condition) (api.Instance, bool, error) {
@@ -83,7 +85,7 @@ func (s *Service) load(ctx context.Context, id string, spec api.InstanceSpec, co
 	if p.parameters, faults, err = s.ReadParameters(id, spec.AdditionalParams); err != nil {
 		return nil, err
 	}
-	faults = slices.Concat(faults, topology.Validate(spec.Topology, desired.AtTopology),
+	faults = slices.Concat(naming.Check(spec.Name, spec.Labels), faults, topology.Validate(spec.Topology, desired.AtTopology),
 		params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo")),
 		topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology))
 	if err := api.Invalid(faults); err != nil {
@@ -168,8 +170,9 @@ func (p *putRequest) put(t *tx.Tx) error {
 	}
 	if kind := kindOf(p.parameters.Params); kind != t.Instance.Kind {
 		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-			"VNF instance %s is a %s and the parameters describe a %s; use another id for it", t.Instance.ID, t.Instance.Kind, kind))
+			"%s is a %s and the parameters describe a %s; use another id for it", t.Instance.Title(), t.Instance.Kind, kind))
 	}
+	p.naming(t)
 	next, err := p.next(t)
 	if err != nil {
 		return err
@@ -192,6 +195,22 @@ func (p *putRequest) put(t *tx.Tx) error {
 		return err
 	}
 	return p.s.Reconciler.ReconcileAndFinish(t)
+}
+
+// naming gives the instance the name and the labels of the request, if it has any.
+func (p *putRequest) naming(t *tx.Tx) {
+	name, labels := t.Instance.Name, t.Instance.Labels
+	if p.spec.Name != nil {
+		name = *p.spec.Name
+	}
+	if p.spec.Labels != nil {
+		labels = p.spec.Labels
+	}
+	if name == t.Instance.Name && maps.Equal(labels, t.Instance.Labels) {
+		return
+	}
+	t.Instance.Name, t.Instance.Labels, t.Instance.UpdatedAt = name, labels, t.Now
+	t.Changed()
 }
 
 // next is the desired state after the request.

@@ -11,8 +11,9 @@ import (
 // mostLost is how many VNFCs may be lost at a time. More are an outage, in which a person decides.
 const mostLost = 10
 
-// LostVNFC is a VNFC that only another server brings back, by the ids that Tacker has for it.
-type LostVNFC struct{ InstanceID, ID string }
+// LostVNFC is a VNFC that only another server brings back, by the ids that Tacker has for it, with
+// the name of its instance.
+type LostVNFC struct{ InstanceID, InstanceName, ID string }
 
 // Losses finds the lost VNFCs while the caller reads the nodes one by one.
 type Losses struct {
@@ -106,7 +107,7 @@ func (of *losses) named(t *store.Tx, id string) (named []LostVNFC, err error) {
 	}
 	for _, server := range desired.Topology.Servers {
 		if vnfc := vnfcID(server); vnfc != "" && slices.Contains(of.lost, server.ID) {
-			named = append(named, LostVNFC{id, vnfc})
+			named = append(named, LostVNFC{id, inst.Name, vnfc})
 		}
 	}
 	return named, nil

@@ -20,9 +20,9 @@ const listedFor = 24 * time.Hour
 // id. Those that have left are among them only if all are wanted.
 func (s *Service) ListNodes(_ context.Context, instanceID string, all bool) ([]api.Node, error) {
 	list := []api.Node{}
-	err := s.eachNode(instanceID, func(n store.Node) {
+	err := s.eachNode(instanceID, func(n store.Node, instance string) {
 		if all || !s.left(n) {
-			list = append(list, s.show(n))
+			list = append(list, s.show(n, instance))
 		}
 	})
 	if err != nil {
@@ -46,15 +46,21 @@ func (s *Service) left(n store.Node) bool {
 	return s.Runner.Now().Sub(*n.Identity.RevokedAt) >= listedFor
 }
 
-// eachNode calls fn with the nodes of one instance, of every one for "".
-func (s *Service) eachNode(instanceID string, fn func(store.Node)) error {
+// eachNode calls fn with the nodes of one instance, of every one for "", and the instance's name.
+func (s *Service) eachNode(instanceID string, fn func(n store.Node, instance string)) error {
 	if instanceID == "" {
-		return s.Runner.Store.View(func(t *store.Tx) error { return t.Nodes().Each(fn) })
+		return s.Runner.Store.View(func(t *store.Tx) error {
+			names, err := t.InstanceNames()
+			if err != nil {
+				return err
+			}
+			return t.Nodes().Each(func(n store.Node) { fn(n, names[n.InstanceID]) })
+		})
 	}
 	return s.Runner.View(instanceID, func(t *tx.Tx) error {
 		nodes, err := t.InstanceNodes()
 		for _, n := range nodes {
-			fn(n)
+			fn(n, t.Instance.Name)
 		}
 		return err
 	})
@@ -62,17 +68,23 @@ func (s *Service) eachNode(instanceID string, fn func(store.Node)) error {
 
 // GetNode is one node.
 func (s *Service) GetNode(_ context.Context, id string) (api.Node, error) {
-	n, err := s.node(id)
-	if err != nil {
-		return api.Node{}, err
-	}
-	return s.show(n), nil
+	var shown api.Node
+	err := s.Runner.Store.View(func(t *store.Tx) error {
+		n, err := nodeOf(t, id)
+		if err != nil {
+			return err
+		}
+		i, _, err := t.Instances().Get(n.InstanceID)
+		shown = s.show(n, i.Name)
+		return err
+	})
+	return shown, err
 }
 
-// show is a node as people see it.
-func (s *Service) show(n store.Node) api.Node {
+// show is a node as people see it, with the name of its instance.
+func (s *Service) show(n store.Node, instance string) api.Node {
 	out := api.Node{
-		ID: n.ID, Name: n.Name, VnfInstanceID: n.InstanceID, Role: n.Role,
+		ID: n.ID, Name: n.Name, VnfInstanceID: n.InstanceID, VnfInstanceName: instance, Role: n.Role,
 		Generation: n.Generation, Digest: n.Digest,
 		State:       s.State(n),
 		Ready:       n.Expected && progress.Ready(n, s.Runner.Store.Epoch()),

@@ -285,15 +285,18 @@ func (s *Service) NodeReads(_ context.Context, nodeID, sha256 string) bool {
 
 func (s *Service) node(id string) (store.Node, error) {
 	var node store.Node
-	err := s.Runner.Store.View(func(t *store.Tx) error {
-		var found bool
-		var err error
-		node, found, err = t.Nodes().Get(id)
-		if err == nil && !found {
-			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
-				"there is no node %s; a node is a server that the topology of a VNF instance names", id))
-		}
+	err := s.Runner.Store.View(func(t *store.Tx) (err error) {
+		node, err = nodeOf(t, id)
 		return err
 	})
+	return node, err
+}
+
+func nodeOf(t *store.Tx, id string) (store.Node, error) {
+	node, found, err := t.Nodes().Get(id)
+	if err == nil && !found {
+		err = api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
+			"there is no node %s; a node is a server that the topology of a VNF instance names", id))
+	}
 	return node, err
 }

@@ -25,6 +25,7 @@ func (s *Service) CancelOperation(ctx context.Context, instanceID string, sequen
 		if err := s.Completion.Stop(t, &op, api.ProblemCancelled, who+" cancelled it"); err != nil {
 			return err
 		}
+		op.VnfInstanceName = t.Instance.Name
 		return s.Reconciler.ReconcileAndFinish(t)
 	})
 	if err == nil {

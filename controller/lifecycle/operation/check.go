@@ -46,7 +46,7 @@ var needsInstantiated = map[api.OperationType]bool{api.Heal: true, api.Scale: tr
 func (p *postRequest) checkReadiness() error {
 	if needsInstantiated[p.r.Operation] && p.t.Instance.State != api.Instantiated {
 		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-			"VNF instance %s is %s; %s needs an INSTANTIATE END that has completed", p.t.Instance.ID, p.t.Instance.State, p.r.Operation))
+			"%s is %s; %s needs an INSTANTIATE END that has completed", p.t.Instance.Title(), p.t.Instance.State, p.r.Operation))
 	}
 	if !p.history.needsFiles() {
 		return nil

@@ -70,6 +70,7 @@ func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.Op
 				return err
 			}
 			op, err = s.post(t, r, o)
+			op.VnfInstanceName = t.Instance.Name
 			return err
 		})
 	})
@@ -102,7 +103,9 @@ func (s *Service) observe(ctx context.Context, instanceID string, r api.Operatio
 		if err != nil {
 			return err
 		}
-		if known, attached, err = attach(t, h); attached || err != nil {
+		known, attached, err = attach(t, h)
+		known.VnfInstanceName = t.Instance.Name
+		if attached || err != nil {
 			return err
 		}
 		d, err := desired.Record(t)
@@ -133,6 +136,7 @@ func (s *Service) GetOperation(_ context.Context, instanceID string, sequence in
 	var op store.Operation
 	err := s.Runner.View(instanceID, func(t *tx.Tx) (err error) {
 		op, err = s.onRecord(t, sequence)
+		op.VnfInstanceName = t.Instance.Name
 		return err
 	})
 	return op.Operation, err
@@ -141,7 +145,7 @@ func (s *Service) GetOperation(_ context.Context, instanceID string, sequence in
 // onRecord is an operation of the instance that a client has named.
 func (s *Service) onRecord(t *tx.Tx, sequence int64) (store.Operation, error) {
 	if sequence < 1 || sequence > t.Instance.LastSequence {
-		return store.Operation{}, api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %d", t.Instance.ID, sequence))
+		return store.Operation{}, api.NewProblem(api.ProblemNotFound, fmt.Sprintf("%s has no operation %d", t.Instance.Title(), sequence))
 	}
 	op, found, err := t.Operations().Get(store.OperationKey(t.Instance.ID, sequence))
 	if err == nil && !found {
@@ -165,7 +169,13 @@ func (s *Service) ListOperations(_ context.Context, instanceID string) ([]api.Op
 			prefix = store.InstancePrefix(instanceID)
 		}
 		var err error
-		records, err = t.Operations().Prefix(prefix)
+		if records, err = t.Operations().Prefix(prefix); err != nil {
+			return err
+		}
+		names, err := t.InstanceNames()
+		for i := range records {
+			records[i].VnfInstanceName = names[records[i].VnfInstanceID]
+		}
 		return err
 	})
 	slices.SortFunc(records, func(a, b store.Operation) int {

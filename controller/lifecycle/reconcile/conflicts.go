@@ -113,8 +113,12 @@ func ForeignServers(t *tx.Tx, topology *api.Topology) (fault.List, error) {
 			return nil, err
 		}
 		if found && n.InstanceID != t.Instance.ID && n.Expected {
+			other, _, err := t.Instances().Get(n.InstanceID)
+			if err != nil {
+				return nil, err
+			}
 			faults = append(faults, desired.AtTopology.Key("servers").Index(i).Key("id").Fault(fmt.Sprintf(
-				"server %s belongs to VNF instance %s; a server is in one instance", server.ID, n.InstanceID)))
+				"server %s belongs to %s; a server is in one instance", server.ID, other.Title())))
 		}
 	}
 	return faults, nil

@@ -12,7 +12,7 @@ import (
 func (h *derivation) instance(c store.Change[store.Instance]) {
 	before, after := c.Before, c.After
 	if after == nil {
-		h.add(before.ID, store.Event{Type: api.HappenedInstanceDeleted})
+		h.add(before.ID, store.Event{Type: api.HappenedInstanceDeleted, Message: before.Name}) // nothing else has it any more
 		return
 	}
 	if before == nil {

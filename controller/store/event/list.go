@@ -34,7 +34,14 @@ func (l *Log) List(q Query) (list api.EventList, err error) {
 		if err != nil {
 			return err
 		}
-		return q.collect(t, records, &list)
+		if err := q.collect(t, records, &list); err != nil {
+			return err
+		}
+		names, err := t.InstanceNames()
+		for i := range list.Items {
+			list.Items[i].VnfInstanceName = names[list.Items[i].VnfInstanceID]
+		}
+		return err
 	})
 	return list, err
 }

@@ -28,7 +28,7 @@ func (t *Tx) RequireConfirmed() error {
 		return nil
 	}
 	return api.NewProblem(api.ProblemRestoreUnconfirmed, fmt.Sprintf(
-		"the controller's state was %s, and VNF instance %s was not confirmed since: PUT it with its present topology, revoke what was revoked since the backup (POST /v1/nodes/{id}/revoke), then POST /v1/vnf_instances/%s/confirm",
-		t.Store.Origin(), t.Instance.ID, t.Instance.ID)).With(
+		"the controller's state was %s, and %s was not confirmed since: PUT it with its present topology, revoke what was revoked since the backup (POST /v1/nodes/{id}/revoke), then POST /v1/vnf_instances/%s/confirm",
+		t.Store.Origin(), t.Instance.Title(), t.Instance.ID)).With(
 		api.Action{Call: api.CallPutInstance, ID: t.Instance.ID}, api.Action{Call: api.CallRevokeNode}, api.Action{Call: api.CallConfirmInstance, ID: t.Instance.ID})
 }

@@ -57,7 +57,7 @@ func (o Overview) unconfirmed() (list []decision) {
 	var commands []command
 	for _, i := range o.Instances {
 		if i.Unconfirmed {
-			objects = append(objects, instanceName(i.ID))
+			objects = append(objects, instanceName(i.Name, i.ID))
 			commands = append(commands, hitchctl("trust this instance again", "confirm", "instance", i.ID))
 		}
 	}
@@ -261,7 +261,7 @@ func missingFiles(instances []api.Instance) []decision {
 	for _, i := range instances {
 		faulty := slices.ContainsFunc(i.Files, func(f api.PackageFile) bool { return len(f.Faults) > 0 })
 		if len(i.MissingFiles) > 0 || faulty {
-			objects = append(objects, instanceName(i.ID))
+			objects = append(objects, instanceName(i.Name, i.ID))
 			commands = append(commands, applyCommand(i))
 		}
 	}

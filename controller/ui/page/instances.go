@@ -24,7 +24,7 @@ type instanceRow struct {
 }
 
 func (f Frame) instanceRow(i api.Instance, ready int) instanceRow {
-	row := instanceRow{Instance: instanceName(i.ID), Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+	row := instanceRow{Instance: instanceName(i.Name, i.ID), Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
 		Ready: ready, Nodes: len(i.Nodes), Percent: percent(100 * float64(min(ready, len(i.Nodes))) / float64(max(1, len(i.Nodes)))),
 		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, describe.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
 	if i.Stack != nil {
@@ -53,7 +53,7 @@ func (v Instances) content(f Frame) content {
 			found = append(found, i)
 		}
 	}
-	form := newFilter(f, PathInstances, textControl("id, stack, server"), choice("state", "State", api.Instantiated, api.NotInstantiated),
+	form := newFilter(f, PathInstances, textControl("name, id, stack, server"), choice("state", "State", api.Instantiated, api.NotInstantiated),
 		choice("kind", "Kind", api.KubernetesCluster, api.PrivateRegistry))
 	shown, pager := paged(f, form, found, len(v.Instances))
 	rows := make([]instanceRow, 0, len(shown))
@@ -65,7 +65,7 @@ func (v Instances) content(f Frame) content {
 }
 
 func instanceTexts(i api.Instance) []string {
-	texts := []string{i.ID, string(i.Kind), i.StackID}
+	texts := []string{i.ID, i.Name, string(i.Kind), i.StackID}
 	if i.Stack != nil {
 		texts = append(texts, i.Stack.Name, i.Stack.Status)
 	}
@@ -78,7 +78,8 @@ func instanceTexts(i api.Instance) []string {
 }
 
 type instancePage struct {
-	ID, Kind      string
+	Name, ID      string
+	Kind          string
 	State         badge
 	Unconfirmed   string
 	Restored      []field
@@ -140,7 +141,7 @@ const fewNodes = 50
 
 func (v Instance) content(f Frame) content {
 	i := v.Instance
-	p := instancePage{ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+	p := instancePage{Name: i.Name, ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
 		Total: len(v.Nodes), Roles: rolesOf(i.ID, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings), Versions: f.versions(i, v.Events),
 		NodesPath: withQuery(PathNodes, map[string][]string{"instance": {i.ID}}), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: describe.NoNodes}
@@ -150,7 +151,7 @@ func (v Instance) content(f Frame) content {
 			p.Restored = fields(field{Label: "Restored", Time: f.both(&r.RestoredAt)}, field{Label: "From a backup of", Time: f.both(&r.TakenAt)})
 		}
 	}
-	p.Facts = fields(field{Label: "Id", Text: i.ID}, field{Label: "Kind", Text: string(i.Kind)}, field{Label: "Version in force", Text: strconv.FormatInt(i.DesiredVersion, 10)},
+	p.Facts = fields(field{Label: "Id", Text: i.ID}, field{Label: "Labels", Text: describe.Labels(i.Labels)}, field{Label: "Kind", Text: string(i.Kind)}, field{Label: "Version in force", Text: strconv.FormatInt(i.DesiredVersion, 10)},
 		field{Label: "Created", Time: f.both(&i.CreatedAt)}, field{Label: "Changed", Time: f.both(&i.UpdatedAt)})
 	nodes := slices.Clone(v.Nodes)
 	troubleFirst(nodes)
@@ -171,7 +172,7 @@ func (v Instance) content(f Frame) content {
 	for _, o := range operations {
 		p.Operations = append(p.Operations, f.operationRow(o, v.Operations))
 	}
-	return content{name: "instance", title: "Instance " + describe.Short(i.ID), section: PathInstances,
+	return content{name: "instance", title: "Instance " + describe.InstanceName(i.Name, i.ID), section: PathInstances,
 		changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents}, data: p}
 }
 

@@ -2,6 +2,7 @@ package page
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -176,10 +177,11 @@ func contains(query url.Values, texts ...string) bool {
 	return false
 }
 
-// begins reports whether the id is the one that the query asks for, or begins with it.
-func begins(query url.Values, name, id string) bool {
+// begins reports whether one of the texts, an id and a name, is what the query asks for, or begins
+// with it.
+func begins(query url.Values, name string, texts ...string) bool {
 	wanted := strings.ToLower(strings.TrimSpace(query.Get(name)))
-	return strings.HasPrefix(strings.ToLower(id), wanted)
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(strings.ToLower(text), wanted) })
 }
 
 // few is the first of a list, and how many are left out.

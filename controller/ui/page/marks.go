@@ -119,7 +119,10 @@ type name struct {
 	Text, Full, Path string
 }
 
-func instanceName(id string) name { return name{describe.Short(id), id, instancePath(id)} }
+func instanceName(text, id string) name {
+	return name{describe.InstanceName(text, id), id, instancePath(id)}
+}
+
 func nodeName(text, id string) name {
 	if text == "" {
 		text = describe.Short(id)

@@ -21,7 +21,7 @@ type nodeRow struct {
 }
 
 func (f Frame) nodeRow(n api.Node) nodeRow {
-	row := nodeRow{Node: nodeName(n.Name, n.ID), Instance: instanceName(n.VnfInstanceID), Role: string(n.Role),
+	row := nodeRow{Node: nodeName(n.Name, n.ID), Instance: instanceName(n.VnfInstanceName, n.VnfInstanceID), Role: string(n.Role),
 		State: unconfirmed(toned(describe.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
 		Seen: f.minute(n.LastSeenAt), Agent: describe.None, Why: describe.Why(n), Healthy: n.Ready}
 	if n.Status != nil {
@@ -74,14 +74,14 @@ func (v Nodes) content(f Frame) content {
 	var found []api.Node
 	for _, n := range v.Nodes {
 		if fits(query, "state", n.State) && fits(query, "role", n.Role) && fits(query, "ready", describe.Truth(n.Ready)) &&
-			begins(query, "instance", n.VnfInstanceID) && contains(query, nodeTexts(n)...) {
+			begins(query, "instance", n.VnfInstanceID, n.VnfInstanceName) && contains(query, nodeTexts(n)...) {
 			found = append(found, n)
 		}
 	}
 	troubleFirst(found)
 	form := newFilter(f, PathNodes, textControl("name, id, address, reason"),
 		choice("state", "State", nodeStates...), choice("ready", "Ready", describe.Truth(true), describe.Truth(false)),
-		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "name or id, or its beginning"})
 	shown, pager := paged(f, form, found, len(v.Nodes))
 	nodes := f.nodeTable(shown)
 	nodes.Open = pager.Filtered || pager.From > 1
@@ -260,7 +260,7 @@ func (v Node) content(f Frame) content {
 }
 
 func (f Frame) nodeFacts(n api.Node) []field {
-	instance := instanceName(n.VnfInstanceID)
+	instance := instanceName(n.VnfInstanceName, n.VnfInstanceID)
 	list := []field{
 		{Label: "Id", Text: n.ID}, {Label: "Instance", Link: &instance}, {Label: "Role", Text: string(n.Role)},
 		{Label: "Addresses", Text: strings.Join(n.Addresses, ", ")},

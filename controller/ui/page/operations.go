@@ -32,7 +32,7 @@ func progress(o api.Operation, of []api.Operation) badge {
 }
 
 func (f Frame) operationRow(o api.Operation, of []api.Operation) operationRow {
-	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceID), Name: operationTitle(o),
+	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID), Name: operationTitle(o),
 		State: progress(o, of), Started: f.age(&o.StartedAt), Took: describe.Took(o),
 		Targets: len(o.Targets), Text: describe.Operation(o)}
 	if o.FinishedAt == nil {
@@ -55,14 +55,14 @@ func (v Operations) content(f Frame) content {
 	query := f.query()
 	var found []api.Operation
 	for _, o := range v.Operations {
-		if fits(query, "state", o.State) && fits(query, "operation", o.Operation) && begins(query, "instance", o.VnfInstanceID) &&
+		if fits(query, "state", o.State) && fits(query, "operation", o.Operation) && begins(query, "instance", o.VnfInstanceID, o.VnfInstanceName) &&
 			contains(query, o.ID, operationTitle(o), describe.OperationName(o), describe.Operation(o), o.StackID, o.IdempotencyKey) {
 			found = append(found, o)
 		}
 	}
 	form := newFilter(f, PathOperations, textControl("id, stack, reason"),
 		choice("state", "State", api.Processing, api.Completed, api.Failed).inWords(func(v string) string { return describe.OperationState(api.OperationState(v), "") }),
-		choice("operation", "Operation", operationTypes...).inWords(func(v string) string { return describe.OperationTitle(v, api.PhaseEnd) }), control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+		choice("operation", "Operation", operationTypes...).inWords(func(v string) string { return describe.OperationTitle(v, api.PhaseEnd) }), control{Name: "instance", Label: "Instance", Hint: "name or id, or its beginning"})
 	shown, pager := paged(f, form, found, len(v.Operations))
 	rows := make([]operationRow, 0, len(shown))
 	for _, o := range shown {
@@ -181,7 +181,7 @@ func (v Operation) content(f Frame) content {
 }
 
 func (f Frame) operationFacts(o api.Operation) []field {
-	instance := instanceName(o.VnfInstanceID)
+	instance := instanceName(o.VnfInstanceName, o.VnfInstanceID)
 	list := []field{{Label: "Id", Text: o.ID}, {Label: "In the API", Text: describe.OperationName(o) + " " + string(o.State)},
 		{Label: "Instance", Link: &instance}, {Label: "Started", Time: f.both(&o.StartedAt)}}
 	if o.FinishedAt == nil {

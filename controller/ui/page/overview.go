@@ -131,7 +131,7 @@ func (o Overview) fleet() fleet {
 		}
 		row := rows[n.VnfInstanceID]
 		if row == nil {
-			row = &fleetRow{Instance: instanceName(n.VnfInstanceID)}
+			row = &fleetRow{Instance: instanceName(n.VnfInstanceName, n.VnfInstanceID)}
 			rows[n.VnfInstanceID] = row
 			order = append(order, n.VnfInstanceID)
 		}
@@ -206,7 +206,7 @@ func atWork(f Frame, operations []api.Operation, names map[string]string) (list 
 			continue
 		}
 		state := describe.OperationProgress(o, operations)
-		w := operationInProgress{Name: operationTitle(o) + ", " + strings.ToLower(state[:1]) + state[1:], Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
+		w := operationInProgress{Name: operationTitle(o) + ", " + strings.ToLower(state[:1]) + state[1:], Object: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID),
 			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
 			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
 		var waiting []targetShown

@@ -73,7 +73,7 @@ func (v Registries) content(f Frame) content {
 
 // registriesOf is each server that has the role, or the instance alone if none has.
 func registriesOf(i api.Instance, given *params.Registry, nodes []api.Node) (list []registryShown) {
-	shown := registryShown{Instance: instanceName(i.ID), Image: given.ImagePath, Data: given.DataDirectory(), Badge: badge{"wait", "No server"}, Text: describe.NoNodes}
+	shown := registryShown{Instance: instanceName(i.Name, i.ID), Image: given.ImagePath, Data: given.DataDirectory(), Badge: badge{"wait", "No server"}, Text: describe.NoNodes}
 	if shown.Image == "" {
 		shown.Image = "pulled from the public registry"
 	}
@@ -107,7 +107,7 @@ func conditionBadge(n api.Node, conditionType string) (badge, string) {
 }
 
 func connections(i api.Instance, given []params.RegistryConnection, nodes []api.Node) clusterShown {
-	c := clusterShown{Instance: instanceName(i.ID)}
+	c := clusterShown{Instance: instanceName(i.Name, i.ID)}
 	for _, r := range given {
 		shown := connectionShown{Server: r.Server, Scheme: badge{"good", "HTTPS"}, Login: "none", CA: "the system's"}
 		if r.Type == params.HTTP {

@@ -31,7 +31,7 @@ func (f Frame) volumeRow(v api.Volume, nodes map[string]string) volumeRow {
 		row.Node = &node
 	}
 	if v.VnfInstanceID != "" {
-		instance := instanceName(v.VnfInstanceID)
+		instance := instanceName(v.VnfInstanceName, v.VnfInstanceID)
 		row.Instance = &instance
 	}
 	return row
@@ -56,13 +56,13 @@ func (v Volumes) content(f Frame) content {
 	names := namesOf(v.Nodes)
 	var found []api.Volume
 	for _, vol := range v.Volumes {
-		if fits(query, "permit", vol.PermitState) && begins(query, "instance", vol.VnfInstanceID) &&
+		if fits(query, "permit", vol.PermitState) && begins(query, "instance", vol.VnfInstanceID, vol.VnfInstanceName) &&
 			contains(query, vol.ID, vol.ResourceID, vol.NodeID, names[vol.NodeID], vol.FilesystemUUID) {
 			found = append(found, vol)
 		}
 	}
 	form := newFilter(f, PathVolumes, textControl("id, resource, node, UUID"), choice("permit", "Permit", permitStates...),
-		control{Name: "instance", Label: "Instance", Hint: "id or its beginning"})
+		control{Name: "instance", Label: "Instance", Hint: "name or id, or its beginning"})
 	shown, pager := paged(f, form, found, len(v.Volumes))
 	rows := make([]volumeRow, 0, len(shown))
 	for _, vol := range shown {
@@ -94,7 +94,7 @@ func (v Volume) content(f Frame) content {
 	}
 	list := []field{{Label: "Id", Text: vol.ID}, {Label: "Resource", Text: vol.ResourceID}}
 	if vol.VnfInstanceID != "" {
-		instance := instanceName(vol.VnfInstanceID)
+		instance := instanceName(vol.VnfInstanceName, vol.VnfInstanceID)
 		list = append(list, field{Label: "Instance", Link: &instance})
 	}
 	if vol.NodeID != "" {

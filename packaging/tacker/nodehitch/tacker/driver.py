@@ -52,7 +52,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
         vnf = Hook(vnf_instance.id, getattr(now, "id", None))
         parameters = instantiate_vnf_request.additional_params or {}
         kept.refuse(parameters, _declared(_base_hot(context, vnf_instance, instantiate_vnf_request.flavour_id)) - set(hooks.JOIN_PARAMETERS))
-        vnf.hand_over(lambda: _package(context, vnf_instance), parameters, "vnflcm_" + vnf_instance.id,
+        vnf.hand_over(lambda: _package(context, vnf_instance), parameters, vnf_instance.vnf_instance_name, "vnflcm_" + vnf_instance.id,
                       lambda: _vims(context, vnf_instance))
         vnf.start("INSTANTIATE")
         join = vnf.join_parameters()

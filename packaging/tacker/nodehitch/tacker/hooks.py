@@ -32,14 +32,16 @@ class Hook:
         self._occurrence = occurrence
         self._end = time.monotonic() + self._settings.deadline
 
-    def hand_over(self, package: Callable[[], str], parameters: client.Object, stack: Optional[str] = None,
+    def hand_over(self, package: Callable[[], str], parameters: client.Object, name: Optional[str], stack: Optional[str] = None,
                   vims: Callable[[], Any] = list) -> None:
         """Give the controller the request's parameters and those files of the package that it lacks.
 
-        package is the folder that has them: only asked for if the request names any.
+        name is Tacker's vnfInstanceName. package is the folder that has them: only asked for if the request names any.
         vims is SOL003's vimConnectionInfo, with credentials: only asked for if the settings say so.
         """
         spec: client.Object = {"additionalParams": {k: v for k, v in parameters.items() if k not in JOIN_PARAMETERS}}
+        if name and name != "vnf-" + self._instance:  # what Tacker calls one without a name
+            spec["name"] = "".join(each for each in name if each.isprintable()).strip()
         if stack is not None:
             spec["stackId"] = stack
         if self._settings.send_vim_connection_info:

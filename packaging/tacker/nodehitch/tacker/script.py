@@ -49,9 +49,9 @@ def run(said: client.Object) -> None:
     vnf = Hook(instance["id"], (said["grant_request"] or {}).get("vnfLcmOpOccId"))
     if said["operation"] == "instantiate_start":
         vims = list((instance.get("vimConnectionInfo") or {}).values())
-        vnf.hand_over(lambda: _package(said, instance["vnfdId"]), parameters, _stack(instance), lambda: vims)
+        vnf.hand_over(lambda: _package(said, instance["vnfdId"]), parameters, instance.get("vnfInstanceName"), _stack(instance), lambda: vims)
     elif said["operation"] == "change_current_package_start":
-        vnf.hand_over(lambda: _package(said, said["request"]["vnfdId"]), parameters)
+        vnf.hand_over(lambda: _package(said, said["request"]["vnfdId"]), parameters, instance.get("vnfInstanceName"))
     if said["operation"] in ("terminate_end", "instantiate_rollback_end"):
         if vnf.may_have_vim():
             _of_tacker("vim_v2").delete(instance)
