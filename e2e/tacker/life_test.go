@@ -21,6 +21,7 @@ func TestLife(t *testing.T) {
 	r := results.Begin(t, suite, "life", "every hook of Tacker's v1 driver, from the specification's request to a VNF that is forgotten")
 	w := newTackerMachine(t)
 	v := w.newVNF()
+	v.name = " web\t1 東京" // Tacker takes any characters
 	before := 0
 	since := func() int { before = len(v.operations()); return before }
 
@@ -28,6 +29,9 @@ func TestLife(t *testing.T) {
 	r.Figure("Python", "%s", o.Python)
 	v.asRecorded(0, "INSTANTIATE START COMPLETED")
 	i := v.instance()
+	if i.Name != "web1 東京" {
+		t.Errorf("the instance has the name %q", i.Name)
+	}
 	if len(i.MissingFiles) > 0 || len(i.Files) != 4 || i.StackID != "vnflcm_"+v.id {
 		t.Errorf("after instantiate_start the controller lacks %v, has %+v and the stack %q", i.MissingFiles, i.Files, i.StackID)
 	}
@@ -292,8 +296,8 @@ func TestTwoVNFs(t *testing.T) {
 			nodes = append(nodes, s.id)
 		}
 		slices.Sort(nodes)
-		if got := v.instance().Nodes; !slices.Equal(got, nodes) {
-			t.Errorf("the instance has the nodes %v, want %v", got, nodes)
+		if i := v.instance(); !slices.Equal(i.Nodes, nodes) || i.Name != "" {
+			t.Errorf("the instance %q has the nodes %v, want %v and no name", i.Name, i.Nodes, nodes)
 		}
 	}
 }

@@ -136,6 +136,9 @@ func (v *v2) exec(hook string, request object, more object) ended {
 func (v *v2) run(hook string, request object, more object) *running {
 	v.t.Helper()
 	instance := object{"id": v.id, "vnfdId": v.vnfd(), "vimConnectionInfo": object{"vim1": v.vim()}}
+	if v.name != "" {
+		instance["vnfInstanceName"] = v.name
+	}
 	if v.stack != "" {
 		instance["instantiatedVnfInfo"] = v.info()
 	}
@@ -262,6 +265,7 @@ func TestV2(t *testing.T) {
 	results.Begin(t, suite, "v2", "the hooks of Tacker's v2 API: the script of a VNF package through the life of a VNF, and its errors")
 	w := newTackerMachine(t)
 	v := w.newVNF().asV2()
+	v.name = "web"
 
 	storage := v.body["additionalParams"].(object)["k8s_cluster_installation_param"].(object)["storage_server"].(object)
 	good := storage["nfs_server_setup_params"]
@@ -277,6 +281,9 @@ func TestV2(t *testing.T) {
 
 	v.instantiated()
 	v.asRecorded(0, "INSTANTIATE START COMPLETED", "INSTANTIATE END COMPLETED")
+	if i := v.instance(); i.Name != "web" {
+		t.Errorf("the instance has the name %q", i.Name)
+	}
 
 	before := v.next()
 	scale := scaleRequestV2("SCALE_IN")

@@ -1,6 +1,7 @@
 package tacker
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,9 @@ const demo = "../demo/package"
 // vnf is a VNF instance as Tacker has it: its package, its request and its stack.
 type vnf struct {
 	*tackerMachine
-	id   string
+	id string
+	// name is vnfInstanceName. Tacker's v1 API gives one that has none its own, the v2 API does not.
+	name string
 	body object
 	// files are the user's own of its package; packageID and vnfdID are Tacker's names for that.
 	files, packageID, vnfdID string
@@ -227,7 +230,7 @@ func (v *vnf) object() object {
 		}
 		info["instance_id"], info["vnfc_resource_info"] = v.stack, vnfcs
 	}
-	return object{"id": v.id, "tenant_id": "tenant", "vnfd_id": v.vnfd(), "instantiated_vnf_info": info,
+	return object{"id": v.id, "vnf_instance_name": cmp.Or(v.name, "vnf-"+v.id), "tenant_id": "tenant", "vnfd_id": v.vnfd(), "instantiated_vnf_info": info,
 		"vim_connection_info": []object{{"vim_id": "vim", "access_info": v.access()}}}
 }
 
