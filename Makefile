@@ -75,7 +75,7 @@ compile-test-ci:
 .PHONY: test-race
 test-race: export CGO_ENABLED := 1
 test-race:
-	nice go test -race -short -vet=off -timeout 20m $(UNIT)
+	nice go test -race -short -vet=off -timeout 30m $(UNIT)
 
 # Black-box suites, then the table of their cases: the folder of their records, how many
 # suites at a time, how long each may take, and which. Most of a suite is waiting.
@@ -89,7 +89,7 @@ endef
 # What `make test` has run whole is not run again.
 .PHONY: test-e2e
 test-e2e: build package-lab ## Black-box cases in the lab, and their table (root)
-	$(call black-box,test-ci,2,20m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller)$$'))
+	$(call black-box,test-ci,2,30m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller)$$'))
 
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist/results && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results/results.md
