@@ -13,7 +13,7 @@ import (
 // instanceRow is an instance in a list.
 type instanceRow struct {
 	Instance             name
-	Kind                 string
+	Name, Kind           string
 	State                badge
 	Ready, Nodes         int
 	Percent              string
@@ -24,7 +24,7 @@ type instanceRow struct {
 }
 
 func (f Frame) instanceRow(i api.Instance, ready int) instanceRow {
-	row := instanceRow{Instance: instanceName(i.Name, i.ID), Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+	row := instanceRow{Instance: instanceName(i.Name, i.ID), Name: i.Name, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
 		Ready: ready, Nodes: len(i.Nodes), Percent: percent(100 * float64(min(ready, len(i.Nodes))) / float64(max(1, len(i.Nodes)))),
 		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, describe.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
 	if i.Stack != nil {

@@ -95,7 +95,7 @@ func Fleet(nodes int) World {
 	var w World
 	const each = 50
 	for g := 0; len(w.Nodes) < nodes; g++ {
-		cluster := id(g+100, 1)
+		cluster, named := id(g+100, 1), fmt.Sprintf("site %02d", g)
 		var of []api.Node
 		for n := range min(each, nodes-len(w.Nodes)) {
 			role, name := api.RoleWorker, fmt.Sprintf("worker-%02d", n)
@@ -106,6 +106,7 @@ func Fleet(nodes int) World {
 				role, name = api.RoleMaster, fmt.Sprintf("master-%d", n)
 			}
 			node := node(cluster, id(g+100, n+1000), fmt.Sprintf("c%02d-%s", g, name), role, fmt.Sprintf("10.%d.0.%d", 20+g, n+5))
+			node.VnfInstanceName = named
 			switch k := g*each + n; {
 			case k%331 == 17:
 				node.State, node.Ready, node.LastSeenAt = api.NodeLost, false, at(time.Duration(4+k%20)*time.Minute)
@@ -118,11 +119,13 @@ func Fleet(nodes int) World {
 			}
 			of = append(of, node)
 		}
-		w.Instances = append(w.Instances, instance(cluster, api.KubernetesCluster, of))
+		i := instance(cluster, api.KubernetesCluster, of)
+		i.Name = named
+		w.Instances = append(w.Instances, i)
 		w.Nodes = append(w.Nodes, of...)
-		w.Volumes = append(w.Volumes, api.Volume{ID: id(g+100, 9), ResourceID: "storage_server_volume", SizeBytes: 500 << 30, VnfInstanceID: cluster, NodeID: of[0].ID,
+		w.Volumes = append(w.Volumes, api.Volume{ID: id(g+100, 9), ResourceID: "storage_server_volume", SizeBytes: 500 << 30, VnfInstanceID: cluster, VnfInstanceName: named, NodeID: of[0].ID,
 			PermitState: api.PermitFormatted, PermitNodeID: of[0].ID, ChangedAt: at(26 * time.Hour), FilesystemUUID: id(g+100, 10)})
-		o := api.Operation{ID: cluster + "/7", Sequence: 7, VnfInstanceID: cluster, Operation: api.Scale, Type: api.ScaleOut, Phase: api.PhaseEnd, State: api.Completed,
+		o := api.Operation{ID: cluster + "/7", Sequence: 7, VnfInstanceID: cluster, VnfInstanceName: named, Operation: api.Scale, Type: api.ScaleOut, Phase: api.PhaseEnd, State: api.Completed,
 			StartedAt: ago(time.Duration(g+1) * 37 * time.Minute), FinishedAt: at(time.Duration(g+1)*37*time.Minute - 95*time.Second), StackID: cluster}
 		o.Deadline = o.StartedAt.Add(30 * time.Minute)
 		if g == 0 {
@@ -267,7 +270,7 @@ func Hostile() World {
 	w := Broken()
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
-		n.Name, n.Addresses, n.CertificateSerial = attack, []string{attack}, attack
+		n.Name, n.VnfInstanceName, n.Addresses, n.CertificateSerial = attack, attack, []string{attack}, attack
 		for k := range n.Withheld {
 			n.Withheld[k].Message, n.Withheld[k].Section, n.Withheld[k].Reason = attack, attack, attack
 		}
@@ -288,7 +291,7 @@ func Hostile() World {
 	}
 	for i := range w.Instances {
 		x := &w.Instances[i]
-		x.StackID, x.MissingFiles = attack, []string{attack}
+		x.Name, x.Labels, x.StackID, x.MissingFiles = attack, map[string]string{attack: attack}, attack, []string{attack}
 		x.Stack = &api.StackObservation{Name: attack, Status: attack, StatusReason: attack}
 		x.Files = []api.PackageFile{{Path: attack, Sha256: attack, Faults: []api.Fault{{Pointer: attack, Message: attack}}}}
 		x.Warnings = []api.Fault{{Pointer: attack, Message: attack}}
@@ -297,7 +300,7 @@ func Hostile() World {
 	}
 	for i := range w.Operations {
 		o := &w.Operations[i]
-		o.StackID, o.IdempotencyKey, o.CancelledBy = attack, attack, attack
+		o.VnfInstanceName, o.StackID, o.IdempotencyKey, o.CancelledBy = attack, attack, attack, attack
 		o.Error = &api.Problem{Title: attack, Detail: attack, Type: attack, InvalidParams: []api.Fault{{Pointer: attack, Message: attack}}}
 		o.Warnings = []api.Fault{{Pointer: attack, Message: attack}}
 		for k := range o.Targets {
