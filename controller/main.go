@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/recentlog"
 	"github.com/nodehitch/nodehitch/controller/serve"
 	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/plain"
@@ -110,7 +112,7 @@ func serveCommand() *cobra.Command {
 	}
 	settings(cmd, &file, config.Settings)
 	cmd.RunE = configured(&file, func(cmd *cobra.Command, c config.Loaded, _ []string) error {
-		return serve.Run(cmd.Context(), c, newLog(c.Log, os.Stderr))
+		return serve.Run(cmd.Context(), c, slog.New(recentlog.New(newLog(c.Log, os.Stderr).Handler())))
 	})
 	return cmd
 }

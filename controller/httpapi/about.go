@@ -3,8 +3,11 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/recentlog"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -17,6 +20,20 @@ func (s *Handler) GetOpenapi(context.Context, GetOpenapiRequestObject) (GetOpena
 // GetVersion says which build this is.
 func (s *Handler) GetVersion(context.Context, GetVersionRequestObject) (GetVersionResponseObject, error) {
 	return GetVersion200JSONResponse{Version: version.Version}, nil
+}
+
+// GetDiagnostics says what the controller knows of itself.
+func (s *Handler) GetDiagnostics(context.Context, GetDiagnosticsRequestObject) (GetDiagnosticsResponseObject, error) {
+	settings, err := json.Marshal(s.Settings)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the settings: %w", err)
+	}
+	metrics, err := s.Metrics.Text()
+	if err != nil {
+		return nil, err
+	}
+	log, dropped := recentlog.Of(s.Log)
+	return GetDiagnostics200JSONResponse{Settings: settings, Metrics: metrics, Log: append([]string{}, log...), LogDropped: dropped}, nil
 }
 
 // ListReplicas lists the controllers that share the store.

@@ -46,10 +46,10 @@ type parameter struct {
 	schema   *schema.Schema
 }
 
-// giveSecrets are the reading operations whose answer is worth as much as the
+// forOperators are the reading operations whose answer is worth as much as the
 // power to write: the join token, the access to a cluster, files that may contain keys, and all of
-// it.
-var giveSecrets = []string{"getJoinToken", "getClusterAccess", "getFile", "getBackup"}
+// it; and what says more of the controller's machine than a viewer has to know.
+var forOperators = []string{"getJoinToken", "getClusterAccess", "getFile", "getBackup", "getDiagnostics"}
 
 // forTacker are the operations that Tacker's hooks need.
 var forTacker = []string{
@@ -76,7 +76,7 @@ func endpointsOf(document *openapi3.T) (map[string]endpoint, error) {
 // scopesOf are the scopes of the API tokens that may call an operation.
 func scopesOf(method, operation string) []wire.Scope {
 	scopes := []wire.Scope{wire.ScopeOperator}
-	if method == http.MethodGet && !slices.Contains(giveSecrets, operation) {
+	if method == http.MethodGet && !slices.Contains(forOperators, operation) {
 		scopes = append(scopes, wire.ScopeViewer)
 	}
 	if slices.Contains(forTacker, operation) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/agentupgrade"
 	"github.com/nodehitch/nodehitch/controller/backup"
+	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/instance"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/node"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/operation"
@@ -45,6 +46,8 @@ type Options struct {
 	UI         *ui.UI
 	Changes    *notify.Hub
 	Metrics    *telemetry.Metrics
+	// Settings are those in force.
+	Settings config.Config
 	// Trust is what user_data needs.
 	Trust wire.Trust
 	// ControllerURLs are told to agents with each poll.

@@ -64,7 +64,7 @@ func (s *Handler) surviving(next echo.HandlerFunc, c echo.Context) (err error) {
 }
 
 // logRequest logs every request; what agents and probes do all the time, and what only reads, at
-// level debug, unless it fails or gives a secret.
+// level debug, unless it fails or is for operators alone.
 func (s *Handler) logRequest(c echo.Context, call *call, err error, took time.Duration) {
 	status := c.Response().Status
 	level := slog.LevelInfo
@@ -74,7 +74,7 @@ func (s *Handler) logRequest(c echo.Context, call *call, err error, took time.Du
 	method := c.Request().Method
 	internal := err != nil && !errors.As(err, &problem) && !errors.As(err, &routing) && !errors.Is(err, context.Canceled)
 	switch {
-	case status < 400 && slices.Contains(giveSecrets, call.operation):
+	case status < 400 && slices.Contains(forOperators, call.operation):
 		// Who has read it is for the record, also if only a part of the answer has left.
 	case internal && c.Response().Committed && status < 400:
 		level = slog.LevelDebug // the client went away in the middle of the answer

@@ -21,7 +21,7 @@ var policy = map[string]string{
 	"listOperations": "viewer", "listNodes": "viewer", "getNode": "viewer", "listVolumes": "viewer", "getVolume": "viewer",
 	"getAgents": "viewer", "listTokens": "viewer", "listEvents": "viewer", "getTrust": "viewer", "getWhoami": "viewer",
 
-	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "deleteFile": "operator", "getJoinToken": "operator", "getClusterAccess": "operator",
+	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "deleteFile": "operator", "getJoinToken": "operator", "getClusterAccess": "operator", "getDiagnostics": "operator",
 	"postOperation": "operator", "cancelOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",
 	"reformatVolume": "operator", "createToken": "operator", "revokeToken": "operator",
 	"upgradeAgents": "operator", "pauseAgents": "operator", "getBackup": "operator", "confirmInstance": "operator", "confirmToken": "operator",

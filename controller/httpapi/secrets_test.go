@@ -51,7 +51,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 		"the operator's token": w.operator, "the viewer's token": w.viewer, "the new token": made.Secret, "the join token": join,
 		"the VM's password": password, "the proxy's password": "proxy-Passw0rd", "the VIM's password": "vim-Passw0rd", "the registry's password": "registry-Passw0rd",
 	}
-	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + instanceID, "/v1/nodes", "/v1/tokens", "/v1/operations", "/v1/volumes", "/v1/events"} {
+	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + instanceID, "/v1/nodes", "/v1/tokens", "/v1/operations", "/v1/volumes", "/v1/events", "/v1/diagnostics"} {
 		a := w.as(w.operator, "GET", path, "")
 		for name, secret := range secrets {
 			if strings.Contains(a.body, secret) {
@@ -133,7 +133,7 @@ func TestSecretsOfAClusterAreInNoOtherAnswer(t *testing.T) {
 	if want := (wire.ClusterAccess{Endpoint: "10.10.0.7:6443", CACertificate: "PEM", Token: vimToken}); access != want {
 		t.Errorf("access %+v, want %+v", access, want)
 	}
-	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + secondID, "/v1/nodes", "/v1/nodes/" + masterID, "/v1/operations"} {
+	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + secondID, "/v1/nodes", "/v1/nodes/" + masterID, "/v1/operations", "/v1/diagnostics"} {
 		a := w.as(w.operator, "GET", path, "")
 		for name, secret := range secrets {
 			if secret == "" || a.status != http.StatusOK || strings.Contains(a.body, secret) {
@@ -261,7 +261,7 @@ func TestReadingASecretIsLogged(t *testing.T) {
 		}
 		return false
 	}
-	for operation, path := range map[string]string{"getJoinToken": instancePath + "/join_token", "getClusterAccess": accessOf, "getFile": script, "getBackup": "/v1/backup"} {
+	for operation, path := range map[string]string{"getJoinToken": instancePath + "/join_token", "getClusterAccess": accessOf, "getFile": script, "getBackup": "/v1/backup", "getDiagnostics": "/v1/diagnostics"} {
 		w.ok(w.as(w.operator, "GET", path, ""), http.StatusOK, nil)
 		if !logged(operation, "token operator", path) {
 			t.Errorf("the log has no line for %s", operation)

@@ -39,6 +39,9 @@ type ServerInterface interface {
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	// (GET /v1/backup)
 	GetBackup(ctx echo.Context) error
+	// GetDiagnostics What the controller knows of itself, for `hitchctl support-bundle` (scope operator)
+	// (GET /v1/diagnostics)
+	GetDiagnostics(ctx echo.Context) error
 	// Enroll Redeem the join token for a client certificate
 	// (POST /v1/enroll)
 	Enroll(ctx echo.Context) error
@@ -279,6 +282,15 @@ func (w *ServerInterfaceWrapper) GetBackup(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetBackup(ctx)
+	return err
+}
+
+// GetDiagnostics converts echo context to params.
+func (w *ServerInterfaceWrapper) GetDiagnostics(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetDiagnostics(ctx)
 	return err
 }
 
@@ -1656,6 +1668,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/agents/pause", wrapper.PauseAgents, options.OperationMiddlewares["pauseAgents"]...)
 	router.POST(options.BaseURL+"/v1/agents/upgrade", wrapper.UpgradeAgents, options.OperationMiddlewares["upgradeAgents"]...)
 	router.GET(options.BaseURL+"/v1/backup", wrapper.GetBackup, options.OperationMiddlewares["getBackup"]...)
+	router.GET(options.BaseURL+"/v1/diagnostics", wrapper.GetDiagnostics, options.OperationMiddlewares["getDiagnostics"]...)
 	router.POST(options.BaseURL+"/v1/enroll", wrapper.Enroll, options.OperationMiddlewares["enroll"]...)
 	router.GET(options.BaseURL+"/v1/events", wrapper.ListEvents, options.OperationMiddlewares["listEvents"]...)
 	router.POST(options.BaseURL+"/v1/node/certificate", wrapper.RenewCertificate, options.OperationMiddlewares["renewCertificate"]...)
@@ -2074,6 +2087,51 @@ type GetBackupdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetBackupdefaultApplicationProblemPlusJSONResponse) VisitGetBackupResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDiagnosticsRequestObject struct {
+}
+
+type GetDiagnosticsResponseObject interface {
+	VisitGetDiagnosticsResponse(w http.ResponseWriter) error
+}
+
+type GetDiagnostics200JSONResponse Diagnostics
+
+func (response GetDiagnostics200JSONResponse) VisitGetDiagnosticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDiagnosticsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetDiagnosticsdefaultApplicationProblemPlusJSONResponse) VisitGetDiagnosticsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -4473,6 +4531,9 @@ type StrictServerInterface interface {
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	// (GET /v1/backup)
 	GetBackup(ctx context.Context, request GetBackupRequestObject) (GetBackupResponseObject, error)
+	// GetDiagnostics What the controller knows of itself, for `hitchctl support-bundle` (scope operator)
+	// (GET /v1/diagnostics)
+	GetDiagnostics(ctx context.Context, request GetDiagnosticsRequestObject) (GetDiagnosticsResponseObject, error)
 	// Enroll Redeem the join token for a client certificate
 	// (POST /v1/enroll)
 	Enroll(ctx context.Context, request EnrollRequestObject) (EnrollResponseObject, error)
@@ -4790,6 +4851,29 @@ func (sh *strictHandler) GetBackup(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(GetBackupResponseObject); ok {
 		return validResponse.VisitGetBackupResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetDiagnostics operation middleware
+func (sh *strictHandler) GetDiagnostics(ctx echo.Context) error {
+	var request GetDiagnosticsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDiagnostics(ctx.Request().Context(), request.(GetDiagnosticsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDiagnostics")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetDiagnosticsResponseObject); ok {
+		return validResponse.VisitGetDiagnosticsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/core/controllertest"
 	"github.com/nodehitch/nodehitch/controller/httpapi"
+	"github.com/nodehitch/nodehitch/controller/recentlog"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -77,7 +78,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	t.Helper()
 	w := &world{t: t}
 	w.Controller = controllertest.New(t, controllertest.Options{Now: w.now,
-		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+		Log: slog.New(recentlog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug})))})
 	w.dir = w.Config.DataDirectory
 	o := w.API(func() int { return 7 })
 	for _, option := range options {

@@ -3,14 +3,17 @@
 package telemetry
 
 import (
+	"fmt"
 	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 )
 
 // Metrics is every metric of the controller. Its methods may be called at the
@@ -143,6 +146,21 @@ func (m *Metrics) BeginEnrollments(results ...string) {
 
 func counter(name, help string) prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+// Text is every metric in Prometheus' text format.
+func (m *Metrics) Text() (string, error) {
+	families, err := m.registry.Gather()
+	if err != nil {
+		return "", fmt.Errorf("gathering the metrics: %w", err)
+	}
+	var text strings.Builder
+	for _, family := range families {
+		if _, err := expfmt.MetricFamilyToText(&text, family); err != nil {
+			return "", fmt.Errorf("encoding the metrics: %w", err)
+		}
+	}
+	return text.String(), nil
 }
 
 // Answered counts an answered request.

@@ -1080,6 +1080,21 @@ type ConnectionPoint struct {
 	Name string `json:"name"`
 }
 
+// Diagnostics What the controller knows of itself.
+type Diagnostics struct {
+	// Log The last lines of this run's log, the oldest first: at most 2000, and 1 MiB
+	Log []string `json:"log"`
+
+	// LogDropped How many older lines of this run are not in `log`
+	LogDropped int `json:"logDropped"`
+
+	// Metrics What GET /metrics of the metrics' address answers, in Prometheus' text format
+	Metrics string `json:"metrics"`
+
+	// Settings Every setting in force, as the configuration file has it
+	Settings json.RawMessage `json:"settings"`
+}
+
 // EnrollRequest What an agent sends with the join token.
 type EnrollRequest struct {
 	// CertificateRequest PEM PKCS#10; only its key is used

@@ -147,6 +147,14 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/backup (the `GetBackup` operationId).
 	GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetDiagnostics What the controller knows of itself, for `hitchctl support-bundle` (scope operator)
+	//
+	// Settings, metrics and the last lines of the log. No secret is in it: settings name the files that have secrets. Of
+	// controllers that share a store, it is the leader's, whichever replica is asked.
+	//
+	// Corresponds with GET /v1/diagnostics (the `GetDiagnostics` operationId).
+	GetDiagnostics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// EnrollWithBody Redeem the join token for a client certificate
 	//
 	// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
@@ -653,6 +661,24 @@ func (c *Client) UpgradeAgents(ctx context.Context, body UpgradeAgentsJSONReques
 // Corresponds with GET /v1/backup (the `GetBackup` operationId).
 func (c *Client) GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetBackupRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDiagnostics What the controller knows of itself, for `hitchctl support-bundle` (scope operator)
+//
+// Settings, metrics and the last lines of the log. No secret is in it: settings name the files that have secrets. Of
+// controllers that share a store, it is the leader's, whichever replica is asked.
+//
+// Corresponds with GET /v1/diagnostics (the `GetDiagnostics` operationId).
+func (c *Client) GetDiagnostics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDiagnosticsRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -1781,6 +1807,33 @@ func NewGetBackupRequest(server string) (*http.Request, error) {
 	}
 
 	operationPath := fmt.Sprintf("/v1/backup")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetDiagnosticsRequest constructs an http.Request for the GetDiagnostics method
+func NewGetDiagnosticsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/diagnostics")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}

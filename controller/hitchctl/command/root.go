@@ -78,7 +78,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	section("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.vnfPackage(), a.operate(), a.wait(), a.cancel(), a.delete())
-	section("show", "Show:", a.get(), a.describe(), a.events(), a.whoami())
+	section("show", "Show:", a.get(), a.describe(), a.events(), a.whoami(), a.supportBundle())
 	section("decide", "Give access and decide:", a.create(), a.node(), a.agents(), a.volume())
 	section("keep", "Keep and restore:", a.backup(), a.confirm())
 	group(root, a.config(), a.version())

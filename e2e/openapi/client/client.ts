@@ -112,6 +112,8 @@ async function about() {
   must(trust.rootCertificate === input.rootCertificate, "another root certificate");
   const replicas = await good(operator.GET("/v1/replicas"));
   must(replicas.items.length === 0, "a controller with a store of its own has replicas");
+  const diagnostics = await good(operator.GET("/v1/diagnostics"));
+  must(diagnostics.metrics.includes("nodehitch_build_info") && diagnostics.log.length > 0, "the controller says nothing of itself");
 }
 
 async function tokens() {
