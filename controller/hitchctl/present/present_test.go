@@ -245,14 +245,14 @@ func TestTables(t *testing.T) {
 	v.Wide = false
 	finished := at(42)
 	operations := v.Operations([]api.Operation{
-		{ID: "0b1a5c2e-7c53/2", VnfInstanceID: "0b1a5c2e-7c53", Sequence: 2, Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: at(50),
+		{ID: "0b1a5c2e-7c53/2", VnfInstanceID: "0b1a5c2e-7c53", VnfInstanceName: "web", Sequence: 2, Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: at(50),
 			Targets: []api.OperationTarget{{Name: "storage", Reason: "ForeignData", Message: "found xfs"}}},
 		{ID: "0b1a5c2e-7c53/1", VnfInstanceID: "0b1a5c2e-7c53", Sequence: 1, Operation: api.Heal, Phase: api.PhaseEnd, State: api.Completed, StartedAt: start, FinishedAt: &finished},
 	})
 	got = strings.Join(screen.Plain(&bytes.Buffer{}, 0).Lines(operations), "\n")
-	want = "ID          OPERATION       STATE       STARTED  TOOK  MESSAGE\n" +
-		"0b1a5c2e/2  SCALE_IN START  PROCESSING  10s      -     storage: ForeignData: found xfs\n" +
-		"0b1a5c2e/1  HEAL END        COMPLETED   60s      42s"
+	want = "ID          OPERATION       STATE       STARTED  TOOK  INSTANCE  MESSAGE\n" +
+		"0b1a5c2e/2  SCALE_IN START  PROCESSING  10s      -     web       storage: ForeignData: found xfs\n" +
+		"0b1a5c2e/1  HEAL END        COMPLETED   60s      42s   -"
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

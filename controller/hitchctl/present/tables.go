@@ -134,7 +134,7 @@ func (v View) Operations(list []api.Operation) screen.Table {
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(id), screen.Text(describe.OperationName(o)),
 			{Text: string(o.State), Style: style(describe.OfOperation(o.State))},
-			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(describe.Took(o)), screen.Text(v.instance(o.VnfInstanceName, o.VnfInstanceID)),
+			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(describe.Took(o)), screen.Text(cmp.Or(o.VnfInstanceName, none)),
 		}, cmp.Or(o.StackID, none), cmp.Or(o.IdempotencyKey, none)), screen.Text(describe.Operation(o)))...)
 	}
 	return t
