@@ -109,6 +109,8 @@ func (a *app) hintFor(err error) string {
 		return a.tokenHint()
 	case errors.As(err, &unknown):
 		return origin("root certificate", a.found.CAFrom, a.found.CAInstead, "hitchctl create token NAME --write-context FILE")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "`systemctl status nodehitch-controller` on the controller's machine says whether it runs; it listens on port 8443 unless its setting listen says otherwise"
 	}
 	return ""
 }

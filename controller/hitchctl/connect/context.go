@@ -142,7 +142,8 @@ func checkToken(token string) error {
 func checkMode(path string, mode fs.FileMode) error {
 	if mode.IsRegular() && mode.Perm()&0o077 != 0 {
 		return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run `chmod 600 %s`; "+
-			"if others may have read it, revoke the token (`hitchctl delete token`) and make a new one", path, mode.Perm(), path)
+			"if others may have read it, revoke the token and make a new one, as root on the controller's machine: `hitchctl get tokens`, "+
+			"`hitchctl delete token ID`, `hitchctl create token NAME --write-context FILE`", path, mode.Perm(), path)
 	}
 	return nil
 }
