@@ -399,6 +399,54 @@ func TestAnOperationIsCalledTheSameEverywhere(t *testing.T) {
 	}
 }
 
+// The axis of a timeline ends at the last moment that is known. A step that is not over reaches beyond it
+// and says for how long it has waited; if the operation is over, until then. A failure that waiting cannot
+// fix is one.
+func TestATimelineSaysHowLongAStepHasWaited(t *testing.T) {
+	w := pagetest.Broken()
+	failed := w.Operations[1]
+	for path, want := range map[string]struct {
+		w    pagetest.World
+		says []string
+	}{
+		page.PathOperations + "/" + failed.ID: {w, []string{"the operation ended 30m after the start", "VolumesMounted False ForeignData for 30m "}},
+		page.PathOperations + "/" + pagetest.First().Operations[0].ID: {pagetest.First(), []string{"the last step that is over ended 52s after the start",
+			"ExportsServed False NotMounted for 38s ", "RegistriesConnected False Converging for 24s ", "a hatched step is not over"}},
+		page.PathOperations + "/" + pagetest.Fleet(100).Operations[0].ID: {pagetest.Fleet(100), []string{"; the last step that is over ended 67s after the start; the slowest first c00"}},
+	} {
+		text := written(t, want.w, path, false)
+		said := strings.Join(strings.Fields(spacedTextOf(t, text)), " ")
+		for _, want := range want.says {
+			if !strings.Contains(said, want) {
+				t.Errorf("%s does not say %q: %s", path, want, said)
+			}
+		}
+		elements(t, text, func(n *html.Node) {
+			class, _ := attribute(n, "class")
+			x, _ := attribute(n, "x")
+			width, _ := attribute(n, "width")
+			end := percentOf(t, x) + percentOf(t, width)
+			if class == "over" && strings.Contains(said, "hatched") && end > 85.1 || strings.HasPrefix(class, "pending") && end < 99.9 {
+				t.Errorf("%s: a bar that is %s ends at %.0f %%", path, class, end)
+			}
+			if strings.HasPrefix(class, "pending") && (class == "pending bad") != (strings.Contains(path, failed.ID)) {
+				t.Errorf("%s has a bar that is %s", path, class)
+			}
+		})
+	}
+}
+
+// percentOf is the number of a share, 0 of anything else.
+func percentOf(t *testing.T, share string) (n float64) {
+	t.Helper()
+	if number, ok := strings.CutSuffix(share, "%"); ok {
+		if _, err := fmt.Sscan(number, &n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
 // offers fails unless a list can be filtered by the value.
 func offers(t *testing.T, w pagetest.World, path, name, value string) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/describe"
@@ -11,12 +12,12 @@ import (
 // timelineShown is a timeline in shares of its width.
 type timelineShown struct {
 	Start stamp
-	// Took is "" if no step is over.
-	Took       string
-	Ticks      []tick
-	Tracks     []trackShown
-	Rest       int
-	InProgress bool
+	// End says where the axis ends, "" if no step is over. Open is whether a step is not over.
+	End    string
+	Open   bool
+	Ticks  []tick
+	Tracks []trackShown
+	Rest   int
 }
 
 // tick is a line across all bars.
@@ -27,18 +28,22 @@ type trackShown struct {
 	Steps  []barShown
 }
 
-// barShown is a step: from where to where, or why it is not over.
+// barShown is a step: from where to where, or why it is not over and since when.
 type barShown struct {
 	Name        string
 	From, Width string
 	Took, At    string
-	Open        bool
-	Why         string
-	Since       stamp
+	// Why is nil if the step is over. Since is zero if the operation is: the step took Took until then.
+	Why   *badge
+	Since stamp
 }
 
 // mostTracks is how many targets a timeline shows, the slowest ones.
 const mostTracks = 25
+
+// known is the share of the axis before the end of the last step that is over, while a step is open. How
+// long that one takes is not known, and a fragment cannot depend on now, so the rest has no scale.
+const known = 85
 
 // narrowest is the least share of a bar, so that a step without duration is seen.
 const narrowest = 0.6
@@ -49,11 +54,21 @@ func (f Frame) timeline(o api.Operation, events []api.Event) *timelineShown {
 	if len(w.Tracks) == 0 {
 		return nil
 	}
-	total := max(w.End.Sub(w.Start), time.Millisecond)
-	share := func(d time.Duration) float64 { return 100 * float64(d) / float64(total) }
-	shown := &timelineShown{Start: f.stamp(showBoth, &w.Start), InProgress: o.State == api.Processing}
-	if w.End.After(w.Start) {
-		shown.Took = describe.Precise(w.End.Sub(w.Start))
+	over, open := o.FinishedAt != nil, slices.ContainsFunc(w.Tracks, func(t timeline.Track) bool { return len(t.Open) > 0 })
+	end, scale, what := w.End, 100.0, "the last step that is over"
+	switch {
+	case over && open:
+		end, what = *o.FinishedAt, "the operation"
+	case over:
+		what = "the last step"
+	case open:
+		scale = known
+	}
+	total := max(end.Sub(w.Start), time.Millisecond)
+	share := func(d time.Duration) float64 { return scale * float64(d) / float64(total) }
+	shown := &timelineShown{Start: f.stamp(showBoth, &w.Start), Open: open}
+	if end.After(w.Start) {
+		shown.End = what + " ended " + describe.Precise(end.Sub(w.Start)) + " after the start"
 	}
 	every := tickEvery(total)
 	for at := every; at < total*98/100; at += every {
@@ -70,8 +85,17 @@ func (f Frame) timeline(o api.Operation, events []api.Event) *timelineShown {
 				Took: describe.Precise(step.End.Sub(step.Begin)), At: "+" + describe.Precise(step.End.Sub(w.Start))})
 		}
 		for _, step := range track.Open {
-			width := min(max(100-share(step.Begin.Sub(w.Start)), 4), 100)
-			s.Steps = append(s.Steps, barShown{Name: step.Name, From: percent(100 - width), Width: percent(width), Open: true, Why: step.Why, Since: f.last(step.Begin)})
+			width := min(max(100-share(step.Begin.Sub(w.Start)), narrowest), 100)
+			bar := barShown{Name: step.Name, From: percent(100 - width), Width: percent(width), Why: &badge{"wait", step.Why}}
+			if step.Final {
+				bar.Why.Mark = "bad"
+			}
+			if over {
+				bar.Took = describe.Precise(end.Sub(step.Begin))
+			} else {
+				bar.Since = f.last(step.Begin)
+			}
+			s.Steps = append(s.Steps, bar)
 		}
 		shown.Tracks = append(shown.Tracks, s)
 	}
