@@ -32,6 +32,9 @@ func TestOnAPhoneHealthyNodesFold(t *testing.T) {
 		if n := seen(390); n != sick || sick == 0 {
 			t.Errorf("%s shows %d nodes on a phone, and %d are not Ready", path, n, sick)
 		}
+		if path == "/ui/" && value[string](b, "getComputedStyle(document.querySelector('.map')).maxHeight") != "none" {
+			t.Error("the map scrolls within the page on a phone: nodes below are not seen")
+		}
 		if n := seen(1280); n != 100 || value[bool](b, "document.querySelector('.fold').checkVisibility()") {
 			t.Errorf("%s shows %d nodes in a wide window, or folds them", path, n)
 		}
