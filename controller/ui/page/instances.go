@@ -12,23 +12,26 @@ import (
 
 // instanceRow is an instance in a list.
 type instanceRow struct {
-	Instance             name
-	Name, Kind           string
-	State                badge
-	Ready, Nodes         int
-	Percent              string
-	Missing, Warnings    int
-	StackStatus, StackID string
-	Version              int64
-	Changed              stamp
+	Instance          name
+	Name, Kind        string
+	State             badge
+	Ready, Nodes      int
+	Percent           string
+	Missing, Warnings int
+	// Stack is the status of the stack, nil if it is not known.
+	Stack   *badge
+	StackID string
+	Version int64
+	Changed stamp
 }
 
 func (f Frame) instanceRow(i api.Instance, ready int) instanceRow {
 	row := instanceRow{Instance: instanceName(i.Name, i.ID), Name: i.Name, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
 		Ready: ready, Nodes: len(i.Nodes), Percent: percent(100 * float64(min(ready, len(i.Nodes))) / float64(max(1, len(i.Nodes)))),
 		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, describe.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
-	if i.Stack != nil {
-		row.StackStatus = i.Stack.Status
+	if i.Stack != nil && i.Stack.Status != "" {
+		status := toned(describe.OfStack(i.Stack.Status), i.Stack.Status)
+		row.Stack = &status
 	}
 	return row
 }
@@ -163,6 +166,7 @@ func (v Instance) content(f Frame) content {
 	p.Percent = percent(100 * float64(p.Ready) / float64(max(1, p.Total)))
 	nodes, p.RestNodes = few(nodes, fewNodes)
 	p.Nodes = f.nodeTable(nodes)
+	p.Nodes.Part = p.RestNodes > 0
 	p.Servers = servers(i.Topology)
 	names := namesOf(v.Nodes)
 	for _, vol := range v.Volumes {

@@ -41,9 +41,10 @@ func readiness(n api.Node) badge {
 // nodeTable is nodes in rows. In a narrow window those that are Ready are folded.
 type nodeTable struct {
 	Rows []nodeRow
-	// Healthy is how many are Ready; Open is whether they are not folded at first.
-	Healthy int
-	Open    bool
+	// Healthy is how many are Ready; Open is whether they are not folded at first; Part is whether there
+	// are more nodes than these.
+	Healthy    int
+	Open, Part bool
 }
 
 func (f Frame) nodeTable(nodes []api.Node) (t nodeTable) {
@@ -84,6 +85,7 @@ func (v Nodes) content(f Frame) content {
 		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "name or id, or its beginning"})
 	shown, pager := paged(f, form, found, len(v.Nodes))
 	nodes := f.nodeTable(shown)
+	nodes.Part = len(pager.Pages) > 0
 	nodes.Open = pager.Filtered || pager.From > 1
 	return content{name: "nodes", title: "Nodes", lead: "Every server that has a role, and what stands between it and Ready.", filter: &form,
 		changed: []string{ChangedNodes}, data: nodesPage{Nodes: nodes, Pager: pager}}

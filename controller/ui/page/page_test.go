@@ -338,6 +338,7 @@ func TestEveryStateIsShown(t *testing.T) {
 		shows("instance", pagetest.World{Instances: []api.Instance{i}}, page.PathInstances, string(state))
 		offers(t, w, page.PathInstances, "state", string(state))
 	}
+	shows("stack", pagetest.Broken(), page.PathInstances, "UPDATE_FAILED")
 	for kind := range values[api.VNFKind](t, "VNFKind") {
 		offers(t, w, page.PathInstances, "kind", string(kind))
 	}
@@ -682,9 +683,10 @@ func TestHealthyNodesFold(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		page.PathOverview:                              fmt.Sprint(ready, " Ready"),
-		page.PathNodes:                                 fmt.Sprint(ready-100, " Ready"),
-		page.PathNodes + "?page=2":                     "100 Ready, open",
-		page.PathNodes + "?ready=True":                 "200 Ready, open",
+		page.PathNodes:                                 fmt.Sprint(ready-100, " Ready on this page"),
+		page.PathNodes + "?page=2":                     "100 Ready on this page, open",
+		page.PathNodes + "?ready=True":                 "200 Ready on this page, open",
+		page.PathNodes + "?role=storage":               "6 Ready, open",
 		page.PathNodes + "?ready=False":                "",
 		page.PathInstances + "/" + w.Instances[1].ID:   "50 Ready",
 		page.PathOperations + "/" + w.Operations[0].ID: "47 Ready",
