@@ -166,7 +166,7 @@ func (v Instance) content(f Frame) content {
 	p.Percent = percent(100 * float64(p.Ready) / float64(max(1, p.Total)))
 	nodes, p.RestNodes = few(nodes, fewNodes)
 	p.Nodes = f.nodeTable(nodes)
-	p.Nodes.Part = p.RestNodes > 0
+	p.Nodes.Part, p.Nodes.Own = p.RestNodes > 0, true
 	p.Servers = servers(i.Topology)
 	names := namesOf(v.Nodes)
 	for _, vol := range v.Volumes {

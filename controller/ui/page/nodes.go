@@ -42,9 +42,9 @@ func readiness(n api.Node) badge {
 type nodeTable struct {
 	Rows []nodeRow
 	// Healthy is how many are Ready; Open is whether they are not folded at first; Part is whether there
-	// are more nodes than these.
-	Healthy    int
-	Open, Part bool
+	// are more nodes than these; Own is as in table.
+	Healthy         int
+	Open, Part, Own bool
 }
 
 func (f Frame) nodeTable(nodes []api.Node) (t nodeTable) {
@@ -207,6 +207,7 @@ type nodePage struct {
 	Conditions     []conditionShown
 	Withheld       []withheldShown
 	Volumes        []volumeRow
+	OwnVolumes     bool
 	Upgrade        *upgradeShown
 	Operations     []operationRow
 	Events         []eventRow
@@ -258,6 +259,7 @@ func (v Node) content(f Frame) content {
 	for _, vol := range v.Volumes {
 		p.Volumes = append(p.Volumes, f.volumeRow(vol, nil))
 	}
+	p.OwnVolumes = !slices.ContainsFunc(v.Volumes, func(vol api.Volume) bool { return vol.VnfInstanceID != n.VnfInstanceID })
 	return content{name: "node", title: p.Name, section: PathNodes, changed: []string{ChangedNodes, ChangedVolumes, ChangedOperations, ChangedEvents}, data: p}
 }
 

@@ -714,6 +714,32 @@ func TestHealthyNodesFold(t *testing.T) {
 	}
 }
 
+// On the page of an instance, and of its nodes, no table has a column that repeats it.
+func TestNoTableRepeatsItsPage(t *testing.T) {
+	w := pagetest.Broken()
+	foreign := w.Nodes[len(w.Nodes)-1]
+	columns := func(path string) (n int) {
+		elements(t, written(t, w, path, true), func(e *html.Node) {
+			if label, _ := attribute(e, "data-label"); label == "Instance" || e.Data == "th" && e.FirstChild != nil && e.FirstChild.Data == "Instance" {
+				n++
+			}
+		})
+		return n
+	}
+	for path, want := range map[string]int{page.PathNodes: 1 + len(w.Nodes), page.PathOperations: 1 + len(w.Operations), page.PathVolumes: 1 + len(w.Volumes),
+		page.PathInstances + "/" + w.Instances[0].ID: 0, page.PathNodes + "/" + foreign.ID: 0} {
+		if got := columns(path); got != want {
+			t.Errorf("%s says %d times of which instance, want %d", path, got, want)
+		}
+	}
+	for i := range w.Volumes {
+		w.Volumes[i].VnfInstanceID = w.Instances[1].ID
+	}
+	if columns(page.PathNodes+"/"+foreign.ID) == 0 {
+		t.Error("a node does not say that a volume is another instance's")
+	}
+}
+
 // Each page says once in which zone its times are, and has them all in that one.
 func TestTimesHaveOneZone(t *testing.T) {
 	zoned := regexp.MustCompile(`\d:\d\d(:\d\d)?(Z| ?[+-]\d\d:?\d\d|[ ]?[A-Z]{3,4}\b)`)

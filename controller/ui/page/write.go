@@ -34,6 +34,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"asset":   assetPath,
 	"prose":   prose,
 	"squares": squares,
+	"rows":    func(list any, own bool) table { return table{list, own} },
 	"sum":     func(a, b int) int { return a + b },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
@@ -42,6 +43,13 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 		return many
 	},
 }).ParseFS(templateFiles, "templates/*.html"))
+
+// table is the rows of a table. On the page of their instance, and of a node of it, a column with its name
+// would only repeat it: Own leaves it out.
+type table struct {
+	Rows any
+	Own  bool
+}
 
 // shell is what stands around the content.
 type shell struct {
