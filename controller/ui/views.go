@@ -141,9 +141,13 @@ func (u *UI) registries(r *http.Request) (page.View, error) {
 }
 
 func (u *UI) history(r *http.Request) (page.View, error) {
-	instance, node, volume := page.HistoryOf(r.URL.Query())
-	list, err := u.Events.List(event.Query{InstanceID: strings.ToLower(instance), NodeID: strings.ToLower(node), VolumeID: strings.ToLower(volume), Limit: page.HistoryLength})
-	return page.History{Events: list.Items}, err
+	query := r.URL.Query()
+	q := event.Query{InstanceID: wholeID(query.Get("instance")), NodeID: wholeID(query.Get("node")), VolumeID: wholeID(query.Get("volume")), Limit: page.HistoryLength}
+	nodes, err1 := u.Nodes.ListNodes(r.Context(), "", false)
+	volumes, err2 := u.Volumes.List(r.Context())
+	q.Fits = page.HistoryFits(query, nodes, volumes)
+	list, err3 := u.Events.List(q)
+	return page.History{Events: list.Items}, errors.Join(err1, err2, err3)
 }
 
 // latest are the newest events that the query asks for, in their order.
@@ -160,9 +164,18 @@ func (u *UI) volumesOf(r *http.Request, wanted func(api.Volume) bool) ([]api.Vol
 
 // idOf is a UUID of the path, in the form in which ids are kept.
 func idOf(r *http.Request, name string) (string, error) {
-	id := strings.ToLower(r.PathValue(name))
-	if len(id) != 36 || uuid.Validate(id) != nil {
+	id := wholeID(r.PathValue(name))
+	if id == "" {
 		return "", errNoPage
 	}
 	return id, nil
+}
+
+// wholeID is a UUID in the form in which ids are kept, "" for another text.
+func wholeID(text string) string {
+	id := strings.ToLower(strings.TrimSpace(text))
+	if len(id) != 36 || uuid.Validate(id) != nil {
+		return ""
+	}
+	return id
 }

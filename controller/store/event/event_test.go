@@ -134,6 +134,10 @@ func TestEachEventIsReadOnce(t *testing.T) {
 	if len(newest) != 2 || newest[0].Type != api.HappenedDocumentGiven || newest[1].Reason != "R3" {
 		t.Errorf("the newest of a node are %+v", newest)
 	}
+	fits := func(e api.Event) bool { return e.NodeID == one+"-3" }
+	if diff := cmp.Diff(newest, w.list(event.Query{Fits: fits, Limit: 2}).Items); diff != "" {
+		t.Errorf("the newest of those that fit: %s", diff)
+	}
 }
 
 // What is kept is bounded, and nobody who has missed something is not told.

@@ -15,6 +15,8 @@ type Query struct {
 	InstanceID, NodeID, VolumeID string
 	// Type is the type of the events, "" for any.
 	Type api.EventType
+	// Fits reports whether an event is asked for besides, nil for any.
+	Fits func(api.Event) bool
 	// Since is the sequence behind which the events begin, the oldest first; nil asks for the
 	// newest ones.
 	Since *int64
@@ -34,14 +36,11 @@ func (l *Log) List(q Query) (list api.EventList, err error) {
 		if err != nil {
 			return err
 		}
-		if err := q.collect(t, records, &list); err != nil {
+		names, err := t.InstanceNames()
+		if err != nil {
 			return err
 		}
-		names, err := t.InstanceNames()
-		for i := range list.Items {
-			list.Items[i].VnfInstanceName = names[list.Items[i].VnfInstanceID]
-		}
-		return err
+		return q.collect(t, records, names, &list)
 	})
 	return list, err
 }
@@ -120,8 +119,8 @@ func (l *Log) instances(q Query) (ids []string) {
 	return ids
 }
 
-// collect adds the events to the list.
-func (q Query) collect(t *store.Tx, records []record, list *api.EventList) error {
+// collect adds the events to the list; names are those of the instances.
+func (q Query) collect(t *store.Tx, records []record, names map[string]string, list *api.EventList) error {
 	if q.Since == nil {
 		slices.Reverse(records)
 	}
@@ -130,7 +129,7 @@ func (q Query) collect(t *store.Tx, records []record, list *api.EventList) error
 		if err != nil {
 			return err
 		}
-		events := q.of(r, kept)
+		events := q.of(r, kept, names[r.instanceID])
 		left := q.Limit - len(list.Items)
 		cut := len(events) > left
 		if q.Since == nil {
@@ -158,15 +157,18 @@ func (q Query) collect(t *store.Tx, records []record, list *api.EventList) error
 }
 
 // of are the events of a record that are asked for.
-func (q Query) of(r record, kept store.Events) (events []api.Event) {
+func (q Query) of(r record, kept store.Events, instanceName string) (events []api.Event) {
 	for i, e := range kept.Events {
 		sequence := r.sequence + int64(i)
 		if q.Since != nil && sequence <= *q.Since || q.NodeID != "" && q.NodeID != e.NodeID || q.VolumeID != "" && q.VolumeID != e.VolumeID || q.Type != "" && q.Type != e.Type {
 			continue
 		}
-		events = append(events, api.Event{Sequence: sequence, At: kept.At, By: kept.By, VnfInstanceID: r.instanceID,
+		shown := api.Event{Sequence: sequence, At: kept.At, By: kept.By, VnfInstanceID: r.instanceID, VnfInstanceName: instanceName,
 			Type: e.Type, NodeID: e.NodeID, NodeName: e.NodeName, VolumeID: e.VolumeID, OperationID: e.OperationID, TokenID: e.TokenID, TokenName: e.TokenName, Generation: e.Generation,
-			Condition: e.Condition, From: e.From, To: e.To, Reason: e.Reason, Message: e.Message, BootedAt: e.BootedAt})
+			Condition: e.Condition, From: e.From, To: e.To, Reason: e.Reason, Message: e.Message, BootedAt: e.BootedAt}
+		if q.Fits == nil || q.Fits(shown) {
+			events = append(events, shown)
+		}
 	}
 	return events
 }

@@ -26,7 +26,7 @@ func (f Frame) newest(events []api.Event, most int) (list []eventRow) {
 }
 
 func (f Frame) eventRow(e api.Event) eventRow {
-	return eventRow{At: f.age(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: eventText(e)}
+	return eventRow{At: f.both(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: eventText(e)}
 }
 
 // eventText is what has happened; operations are called as on their own pages.
@@ -80,7 +80,7 @@ func (h History) content(f Frame) content {
 		}
 	}
 	form := newFilter(f, PathHistory, choice("type", "Event", eventTypes()...), textControl("node, reason, who"),
-		control{Name: "instance", Label: "Instance", Hint: "whole id"}, control{Name: "node", Label: "Node", Hint: "whole id"}, control{Name: "volume", Label: "Volume", Hint: "whole id"})
+		control{Name: "instance", Label: "Instance", Hint: nameHint}, control{Name: "node", Label: "Node", Hint: nameHint}, control{Name: "volume", Label: "Volume", Hint: nameHint})
 	shown, pager := paged(f, form, found, len(h.Events))
 	rows := make([]eventRow, 0, len(shown))
 	for _, e := range shown {

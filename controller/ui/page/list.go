@@ -154,6 +154,9 @@ func (c control) inWords(words func(value string) string) control {
 	return c
 }
 
+// nameHint is what begins looks for.
+const nameHint = "name or id prefix"
+
 // textControl finds a text in the rows.
 func textControl(hint string) control { return control{Name: "text", Label: "Text", Hint: hint} }
 

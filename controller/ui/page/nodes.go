@@ -82,7 +82,7 @@ func (v Nodes) content(f Frame) content {
 	troubleFirst(found)
 	form := newFilter(f, PathNodes, textControl("name, id, address, reason"),
 		choice("state", "State", nodeStates...), choice("ready", "Ready", describe.Truth(true), describe.Truth(false)),
-		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: "name or id, or its beginning"})
+		choice("role", "Role", roles...), control{Name: "instance", Label: "Instance", Hint: nameHint})
 	shown, pager := paged(f, form, found, len(v.Nodes))
 	nodes := f.nodeTable(shown)
 	nodes.Part = len(pager.Pages) > 0

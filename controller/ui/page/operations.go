@@ -62,7 +62,7 @@ func (v Operations) content(f Frame) content {
 	}
 	form := newFilter(f, PathOperations, textControl("id, stack, reason"),
 		choice("state", "State", api.Processing, api.Completed, api.Failed).inWords(func(v string) string { return describe.OperationState(api.OperationState(v), "") }),
-		choice("operation", "Operation", operationTypes...).inWords(func(v string) string { return describe.OperationTitle(v, api.PhaseEnd) }), control{Name: "instance", Label: "Instance", Hint: "name or id, or its beginning"})
+		choice("operation", "Operation", operationTypes...).inWords(func(v string) string { return describe.OperationTitle(v, api.PhaseEnd) }), control{Name: "instance", Label: "Instance", Hint: nameHint})
 	shown, pager := paged(f, form, found, len(v.Operations))
 	rows := make([]operationRow, 0, len(shown))
 	for _, o := range shown {

@@ -112,7 +112,7 @@ type Registries struct {
 }
 
 // History is what has happened: the latest events in their order, at most HistoryLength of them,
-// of the objects that HistoryOf reads from the query.
+// that HistoryFits picks.
 type History struct {
 	Events []api.Event
 }
@@ -120,9 +120,18 @@ type History struct {
 // HistoryLength is how many events a history is asked for.
 const HistoryLength = 1000
 
-// HistoryOf is which object's events the query of a history asks for, "" for any.
-func HistoryOf(query url.Values) (instanceID, nodeID, volumeID string) {
-	return query.Get("instance"), query.Get("node"), query.Get("volume")
+// HistoryFits is whether the query of a history asks for an event: those of objects whose name or id is
+// what the query says, or begins with it. Some events have no name of their node, and none the
+// resource of its volume, so nodes and volumes tell.
+func HistoryFits(query url.Values, nodes []api.Node, volumes []api.Volume) func(api.Event) bool {
+	names, resources := namesOf(nodes), map[string]string{}
+	for _, v := range volumes {
+		resources[v.ID] = v.ResourceID
+	}
+	return func(e api.Event) bool {
+		return begins(query, "instance", e.VnfInstanceID, e.VnfInstanceName) && begins(query, "node", e.NodeID, e.NodeName, names[e.NodeID]) &&
+			begins(query, "volume", e.VolumeID, resources[e.VolumeID])
+	}
 }
 
 // SignIn is the form in which an API token is given: POST to PathSignIn, fields `token` and `next`.

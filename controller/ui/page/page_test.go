@@ -466,28 +466,37 @@ func offers(t *testing.T, w pagetest.World, path, name, value string) {
 func TestListsAreFilteredAndDivided(t *testing.T) {
 	w := pagetest.Fleet(2000)
 	for path, want := range map[string]string{
-		page.PathNodes:                                    "1 to 200 of 2000",
-		page.PathNodes + "?page=10":                       "1801 to 2000 of 2000",
-		page.PathNodes + "?page=11":                       "1801 to 2000 of 2000",
-		page.PathNodes + "?page=-1":                       "1 to 200 of 2000",
-		page.PathNodes + "?state=Lost":                    "1 to 6 of 6 that fit, of 2000 in all",
-		page.PathNodes + "?state=Lost&ready=True":         "None that fit, of 2000 in all",
-		page.PathNodes + "?role=storage":                  "1 to 40 of 40 that fit, of 2000 in all",
-		page.PathNodes + "?text=c07-":                     "1 to 50 of 50 that fit, of 2000 in all",
-		page.PathNodes + "?text=unreachable":              fmt.Sprintf("1 to %d of %d that fit", 20, 20),
-		page.PathNodes + "?instance=" + w.Instances[3].ID: "1 to 50 of 50 that fit",
-		page.PathNodes + "?instance=Site+03":              "1 to 50 of 50 that fit",
-		page.PathVolumes + "?instance=site+03":            "site 03 (",
-		page.PathInstances + "?text=site+03":              "site 03 (",
-		page.PathOperations + "?instance=site+03":         "site 03 (",
-		page.PathOperations + "?state=PROCESSING":         "1 to 1 of 1 that fit, of 40 in all",
-		page.PathVolumes + "?permit=Interrupted":          "None that fit, of 40 in all",
-		page.PathInstances + "?text=c39-storage":          "1 to 1 of 1 that fit, of 40 in all",
-		page.PathHistory + "?type=Enrolled":               "1 to 50 of 50 that fit, of 151 in all",
+		page.PathNodes:                                           "1 to 200 of 2000",
+		page.PathNodes + "?page=10":                              "1801 to 2000 of 2000",
+		page.PathNodes + "?page=11":                              "1801 to 2000 of 2000",
+		page.PathNodes + "?page=-1":                              "1 to 200 of 2000",
+		page.PathNodes + "?state=Lost":                           "1 to 6 of 6 that fit, of 2000 in all",
+		page.PathNodes + "?state=Lost&ready=True":                "None that fit, of 2000 in all",
+		page.PathNodes + "?role=storage":                         "1 to 40 of 40 that fit, of 2000 in all",
+		page.PathNodes + "?text=c07-":                            "1 to 50 of 50 that fit, of 2000 in all",
+		page.PathNodes + "?text=unreachable":                     fmt.Sprintf("1 to %d of %d that fit", 20, 20),
+		page.PathNodes + "?instance=" + w.Instances[3].ID:        "1 to 50 of 50 that fit",
+		page.PathNodes + "?instance=Site+03":                     "1 to 50 of 50 that fit",
+		page.PathVolumes + "?instance=site+03":                   "site 03 (",
+		page.PathInstances + "?text=site+03":                     "site 03 (",
+		page.PathOperations + "?instance=site+03":                "site 03 (",
+		page.PathOperations + "?state=PROCESSING":                "1 to 1 of 1 that fit, of 40 in all",
+		page.PathVolumes + "?permit=Interrupted":                 "None that fit, of 40 in all",
+		page.PathInstances + "?text=c39-storage":                 "1 to 1 of 1 that fit, of 40 in all",
+		page.PathHistory + "?type=Enrolled":                      "1 to 50 of 50 that fit, of 151 in all",
+		page.PathHistory + "?node=C00-worker-2":                  "1 to 30 of 30\n",
+		page.PathHistory + "?node=" + w.Nodes[7].ID[:20]:         "1 to 3 of 3\n",
+		page.PathHistory + "?instance=" + w.Instances[1].ID[:20]: "No event fits",
 	} {
 		text := textOf(t, written(t, w, path, true))
 		if !strings.Contains(text, want) {
 			t.Errorf("%s says %q, expected %q", path, text[:min(60, len(text))], want)
+		}
+	}
+	first := pagetest.First()
+	for query, want := range map[string]string{"?volume=storage_server_vol": "1 to 1 of 1\n", "?node=storage": "Formatted", "": "2026-11-25 14:28:58 (74s ago)"} {
+		if text := textOf(t, written(t, first, page.PathHistory+query, false)); !strings.Contains(text, want) {
+			t.Errorf("the history %s does not say %q", query, want)
 		}
 	}
 	// The pages of a filtered list are of that list, and each node is on one of them.

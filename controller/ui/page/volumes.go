@@ -62,7 +62,7 @@ func (v Volumes) content(f Frame) content {
 		}
 	}
 	form := newFilter(f, PathVolumes, textControl("id, resource, node, UUID"), choice("permit", "Permit", permitStates...),
-		control{Name: "instance", Label: "Instance", Hint: "name or id, or its beginning"})
+		control{Name: "instance", Label: "Instance", Hint: nameHint})
 	shown, pager := paged(f, form, found, len(v.Volumes))
 	rows := make([]volumeRow, 0, len(shown))
 	for _, vol := range shown {

@@ -39,10 +39,7 @@ func (w World) list(section string, query url.Values) page.View {
 	case "registries":
 		return page.Registries{Instances: w.Instances, Nodes: w.Nodes}
 	case "history":
-		instance, node, volume := page.HistoryOf(query)
-		return page.History{Events: w.latest(func(e api.Event) bool {
-			return (instance == "" || e.VnfInstanceID == instance) && (node == "" || e.NodeID == node) && (volume == "" || e.VolumeID == volume)
-		})}
+		return page.History{Events: w.latest(page.HistoryFits(query, w.Nodes, w.Volumes))}
 	}
 	return nil
 }
