@@ -110,11 +110,14 @@ func Short(id string) string {
 
 // InstanceName is the name of an instance beside the beginning of its id, which tells it from
 // another one of that name.
-func InstanceName(name, id string) string {
+func InstanceName(name, id string) string { return NameAndID(name, Short(id)) }
+
+// NameAndID is how texts write an object that may have a name.
+func NameAndID(name, id string) string {
 	if name == "" {
-		return Short(id)
+		return id
 	}
-	return name + " (" + Short(id) + ")"
+	return name + " (" + id + ")"
 }
 
 // Labels are labels as kubectl prints them, "" for none.

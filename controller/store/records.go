@@ -54,7 +54,7 @@ func (i Instance) Title() string {
 	if i.Name == "" {
 		return "VNF instance " + i.ID
 	}
-	return "VNF instance " + i.ID + " (" + i.Name + ")"
+	return "VNF instance " + i.Name + " (" + i.ID + ")"
 }
 
 // CarriedOver is plan.CarriedOver: what must not change with each report of a node.

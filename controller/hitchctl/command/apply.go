@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/changes"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
@@ -132,10 +133,7 @@ var applyFlagOf = map[string]string{"name": "--name", "labels": "--label", "stac
 
 // printChange says what the PUT has changed, and how many files follow.
 func (a *app) printChange(before, after *api.Instance, files int) {
-	name := "instance " + after.ID
-	if after.Name != "" {
-		name += " (" + screen.Clean(after.Name) + ")"
-	}
+	name := instanceTitle(after)
 	switch {
 	case before == nil:
 		fmt.Fprintf(a.out, "%s created: %s\n", name, after.Kind)
@@ -150,6 +148,10 @@ func (a *app) printChange(before, after *api.Instance, files int) {
 		fmt.Fprintf(a.out, "%s changed, version %d to %d\n", name, before.DesiredVersion, after.DesiredVersion)
 		a.printDifferences(before, after)
 	}
+}
+
+func instanceTitle(i *api.Instance) string {
+	return "instance " + screen.Clean(describe.NameAndID(i.Name, i.ID))
 }
 
 // renamed reports whether the instance has another name or other labels, which make no version.

@@ -79,7 +79,7 @@ func (a *app) confirmRestored(ctx context.Context, c *client.Controller, name st
 		}
 		done = append(done, *confirmed)
 		if f.output == asTable {
-			if err := a.print("instance " + i.ID + " confirmed"); err != nil {
+			if err := a.print(instanceTitle(&i) + " confirmed"); err != nil {
 				return err
 			}
 		}

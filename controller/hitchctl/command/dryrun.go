@@ -32,11 +32,11 @@ func (a *app) printPlan(before *api.Instance, plan *api.InstancePlan) {
 	after := &plan.Instance
 	switch {
 	case before == nil:
-		fmt.Fprintf(a.out, "instance %s would be created: %s\n", after.ID, after.Kind)
+		fmt.Fprintf(a.out, "%s would be created: %s\n", instanceTitle(after), after.Kind)
 	case before.DesiredVersion == after.DesiredVersion && !renamed(before, after):
-		fmt.Fprintf(a.out, "instance %s would not change\n", after.ID)
+		fmt.Fprintln(a.out, instanceTitle(after)+" would not change")
 	default:
-		fmt.Fprintf(a.out, "instance %s would change\n", after.ID)
+		fmt.Fprintln(a.out, instanceTitle(after)+" would change")
 		a.printDifferences(before, after)
 	}
 	for _, n := range plan.Nodes {

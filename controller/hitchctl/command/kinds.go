@@ -89,7 +89,7 @@ var nodeKind = kind[api.Node]{
 	all: "also nodes that no topology names and whose identity was revoked more than a day ago",
 	// A node that was revoked stays on the list when another one has its name.
 	named: func(n api.Node) named {
-		return named{id: n.ID, name: n.Name, about: "instance " + describe.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
+		return named{id: n.ID, name: n.Name, about: "instance " + describe.InstanceName(n.VnfInstanceName, n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
 	},
 	instance: func(n api.Node) string { return n.VnfInstanceID },
 	fields: []query.Field[api.Node]{
@@ -108,7 +108,7 @@ var operationKind = kind[api.Operation]{
 	},
 	// The number alone is enough where it is the only one.
 	named: func(o api.Operation) named {
-		return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: describe.OperationName(o) + ", " + string(o.State)}
+		return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: titleOf(o) + ", " + string(o.State)}
 	},
 	instance: func(o api.Operation) string { return o.VnfInstanceID },
 	fields: []query.Field[api.Operation]{
@@ -125,7 +125,7 @@ var volumeKind = kind[api.Volume]{
 		return c.ListVolumes(ctx, &api.ListVolumesParams{Wait: r.hold, IfNoneMatch: r.version}, r.page...)
 	},
 	named: func(v api.Volume) named {
-		return named{id: v.ID, name: v.ResourceID, about: "instance " + describe.Short(v.VnfInstanceID)}
+		return named{id: v.ID, name: v.ResourceID, about: "instance " + describe.InstanceName(v.VnfInstanceName, v.VnfInstanceID)}
 	},
 	instance: func(v api.Volume) string { return v.VnfInstanceID },
 	fields: []query.Field[api.Volume]{

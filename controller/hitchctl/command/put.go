@@ -106,7 +106,11 @@ func (a *app) overtaken(ctx context.Context, c *client.Controller, id string, be
 	default:
 		since = before.instance.DesiredVersion
 	}
-	text := fmt.Sprintf("somebody else has %s instance %s since this command has read it; nothing was applied", what, describe.Short(id))
+	name := ""
+	if now.instance != nil {
+		name = now.instance.Name
+	}
+	text := fmt.Sprintf("somebody else has %s instance %s since this command has read it; nothing was applied", what, describe.InstanceName(name, id))
 	for _, e := range newest(ctx, c, id, event, since) {
 		text += "\n  " + describe.Moment(e.At) + "  " + string(e.Type) + "  " + describe.Event(e)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nodehitch/nodehitch/controller/describe"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -120,5 +121,5 @@ func (k kind[T]) find(ctx context.Context, c *client.Controller, text string) (T
 // titleOf is what an operation is called in a sentence. END is the default, and is not said.
 func titleOf(o api.Operation) string {
 	name := strings.TrimSuffix(describe.OperationName(o), " "+string(api.PhaseEnd))
-	return name + " of instance " + describe.Short(o.VnfInstanceID)
+	return name + " of instance " + screen.Clean(describe.InstanceName(o.VnfInstanceName, o.VnfInstanceID))
 }

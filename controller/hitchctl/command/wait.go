@@ -158,19 +158,21 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 	if err != nil {
 		return err
 	}
-	if _, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil)); err != nil {
+	instance, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil))
+	if err != nil {
 		return err
 	}
+	name := "instance " + describe.InstanceName(instance.Name, id)
 	w := waiter{
 		app: a, display: a.display(f.output), timeout: f.timeout,
-		title: "instance " + describe.Short(id) + " to be " + f.condition,
+		title: name + " to be " + f.condition,
 		watch: []watcher{watchInstances(c), watchNodes(c, id)},
 		shown: func(s waitState) []api.Node { return membersOf(s, id) },
 		done: func(s waitState) (bool, error) {
 			i := instanceOf(s, id)
 			switch {
 			case i == nil && s.known.instances:
-				return true, fmt.Errorf("instance %s is gone", id)
+				return true, fmt.Errorf("%s is gone", name)
 			case i == nil:
 				return false, nil
 			case f.condition == conditionInstantiated:
@@ -181,7 +183,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 			return len(members) > 0 && len(members) == len(i.Nodes) && !unready, nil
 		},
 		result: func(s waitState, took time.Duration) string {
-			return fmt.Sprintf("instance %s is %s with %s, after %s", describe.Short(id), f.condition, count(len(membersOf(s, id)), "node"), describe.Age(took))
+			return fmt.Sprintf("%s is %s with %s, after %s", screen.Clean(name), f.condition, count(len(membersOf(s, id)), "node"), describe.Age(took))
 		},
 	}
 	s, err := w.run(ctx)

@@ -13,7 +13,7 @@ import (
 // and what it will not.
 func Restored(s *screen.Screen, i api.Instance, nodes []api.Node, volumes []api.Volume, now time.Time) []string {
 	p := &page{screen: s, now: now}
-	p.field("Instance", i.ID)
+	p.field("Instance", describe.NameAndID(i.Name, i.ID))
 	p.field("State", string(i.State))
 	p.field("Unconfirmed", p.origin(i.Restored))
 	p.heading("Nodes")

@@ -45,10 +45,8 @@ func (v View) instance(name, id string) string {
 	switch {
 	case id == "":
 		return none
-	case v.Wide && name != "":
-		return name + " (" + id + ")"
 	case v.Wide:
-		return id
+		return describe.NameAndID(name, id)
 	}
 	return describe.InstanceName(name, id)
 }

@@ -91,7 +91,7 @@ func TestAnInstanceHasANameAndLabels(t *testing.T) {
 		}
 	}
 	_, err = w.Lifecycle.Operations.GetOperation(w.Ctx, lifecycletest.InstanceID, 9)
-	w.WantRefused(err, api.ProblemNotFound, lifecycletest.InstanceID+" (web 東京) has no operation 9")
+	w.WantRefused(err, api.ProblemNotFound, "web 東京 ("+lifecycletest.InstanceID+") has no operation 9")
 	named.Name, named.Labels = new(""), map[string]string{}
 	if after = w.Put(named); after.Name != "" || len(after.Labels) > 0 {
 		t.Errorf("taken away: %q with %v", after.Name, after.Labels)
