@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -133,5 +134,34 @@ func (s *session) compare(ts *testscript.TestScript, name string) {
 	ts.Check(err)
 	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(s.text.String(), "\n")); diff != "" {
 		ts.Fatalf("the session is another (-%s +now; -update writes it anew):\n%s", name, diff)
+	}
+}
+
+var answer = regexp.MustCompile(`(?ms)^# (\d+)\. .*?^\$ [^\n]*\n(.*?)^\(exit code (\d+)\)$`)
+
+// Exit code 2 is a command line that is wrong, and the help has what would be right. Exit code 1
+// is one that is right and has failed, and the answer has the command that comes next.
+func TestEachMistakeHasAnExitCodeByTheRule(t *testing.T) {
+	text, err := os.ReadFile("testdata/mistakes.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := answer.FindAllStringSubmatch(string(text), -1)
+	if len(answers) != 30 {
+		t.Errorf("found %d answers, want 30", len(answers))
+	}
+	help := regexp.MustCompile("\nSee `hitchctl[^`]* --help`\\.\n$")
+	next := regexp.MustCompile("`(hitchctl|systemctl|export|chmod) [^`]+`")
+	for _, a := range answers {
+		switch a[3] {
+		case "2":
+			if !help.MatchString(a[2]) {
+				t.Errorf("mistake %s is one of the command line, and the answer names no help:\n%s", a[1], a[2])
+			}
+		case "1":
+			if help.MatchString(a[2]) || !next.MatchString(a[2]) {
+				t.Errorf("mistake %s is none of the command line, and the answer has no command, or the help:\n%s", a[1], a[2])
+			}
+		}
 	}
 }

@@ -26,10 +26,11 @@ import (
 // The exit codes. They are part of the interface.
 const (
 	exitOK = 0
-	// exitFailed: the request was refused or failed, the input has faults, or the
-	// time was over.
+	// exitFailed: the command line is right, and the command failed: refused, faults found, timed
+	// out, or something that it names is not there, as an instance, a file or a context.
 	exitFailed = 1
-	// exitUsage: the command line makes no sense.
+	// exitUsage: the command line is wrong: it lacks something, or has a command, kind, flag or
+	// value that there is not. The help that the answer names has those that there are.
 	exitUsage = 2
 	// exitInterrupted: by SIGINT or SIGTERM, as shells have it.
 	exitInterrupted = 130
@@ -73,16 +74,12 @@ func Main() int {
 		return exitFailed
 	}
 	var usage usageError
-	var unknown connect.UnknownContextError
-	noContext := errors.As(err, &unknown)
-	if a.running && !errors.As(err, &usage) && !noContext {
+	if a.running && !errors.As(err, &usage) {
 		a.printError(err)
 		return exitFailed
 	}
 	a.printErrorLine(screen.CleanLines(err.Error()))
-	if !noContext { // the help of the command says nothing of contexts
-		fmt.Fprintf(a.err, "See `%s --help`.\n", cmp.Or(a.mistaken, cmd).CommandPath())
-	}
+	fmt.Fprintf(a.err, "See `%s --help`.\n", cmp.Or(a.mistaken, cmd).CommandPath())
 	return exitUsage
 }
 
@@ -101,12 +98,17 @@ func usagef(format string, args ...any) error {
 func (a *app) typed(more ...string) string {
 	line := "`hitchctl"
 	for _, word := range slices.Concat(a.args, more) {
-		if word == "" || strings.ContainsFunc(word, special) {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		line += " " + screen.Clean(word)
+		line += " " + shellWord(word)
 	}
 	return line + "`"
+}
+
+// shellWord is a word as a shell takes it.
+func shellWord(word string) string {
+	if word == "" || strings.ContainsFunc(word, special) {
+		word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	}
+	return screen.Clean(word)
 }
 
 // special says whether a character may mean something to a shell.

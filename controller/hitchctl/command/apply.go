@@ -118,14 +118,17 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, befo
 			return err
 		}
 	}
+	lacksTopology := false
 	if o != asTable {
 		if err := a.encode(o, after); err != nil {
 			return err
 		}
 	} else {
-		a.printWarnings(after, checked.Warnings)
+		lacksTopology = a.printWarnings(after, checked.Warnings)
 	}
-	return a.validateFiles(after, checked)
+	err = a.validateFiles(after)
+	a.hintAtMore(id, lacksTopology, len(after.MissingFiles) > 0 && checked.pack == nil)
+	return err
 }
 
 // applyFlagOf is the flag of each member of the request that has one.
@@ -172,17 +175,28 @@ func (a *app) printDifferences(before, after *api.Instance) {
 // atTopology is the pointer of a fault of the topology as a whole: it is missing.
 const atTopology = "/topology"
 
-// printWarnings prints what the controller warns of. Warnings that were said already are not
-// said again.
-func (a *app) printWarnings(i *api.Instance, said []request.Finding) {
+// printWarnings prints what the controller warns of, and says whether a topology is missing.
+// Warnings that were said already are not said again.
+func (a *app) printWarnings(i *api.Instance, said []request.Finding) (lacksTopology bool) {
 	for _, w := range i.Warnings {
 		if !slices.ContainsFunc(said, func(f request.Finding) bool { return f.Fault == w }) {
-			of := subject{instance: i.ID, flags: applyFlagOf}
-			a.warn(of.fault(w))
-			if w.Pointer == atTopology {
-				a.printHint(of.words(a.again("topology", applyFlagOf["topology"])))
-			}
+			a.warn(subject{instance: i.ID, flags: applyFlagOf}.fault(w))
+			lacksTopology = lacksTopology || w.Pointer == atTopology
 		}
+	}
+	return lacksTopology
+}
+
+// hintAtMore is the command with what it lacked.
+func (a *app) hintAtMore(id string, topology, pack bool) {
+	of, again, files := subject{instance: id}, []string{"--topology", "topology.json"}, []string{"--package", "PACKAGE"}
+	switch {
+	case topology && pack:
+		a.printHint(of.words(a.typed(slices.Concat(again, files)...)) + " gives both; " + aboutPackage + "; " + topologyForm)
+	case topology:
+		a.printHint(of.words(a.typed(again...)) + " gives them; " + topologyForm)
+	case pack:
+		a.printHint(of.words(a.typed(files...)) + " uploads them; " + aboutPackage)
 	}
 }
 
@@ -208,7 +222,7 @@ func (a *app) uploadOne(ctx context.Context, c *client.Controller, id string, pa
 }
 
 // validateFiles says which files are missing or wrong.
-func (a *app) validateFiles(i *api.Instance, checked *checked) error {
+func (a *app) validateFiles(i *api.Instance) error {
 	faulty := false
 	for _, f := range i.Files {
 		for _, fault := range f.Faults {
@@ -220,9 +234,6 @@ func (a *app) validateFiles(i *api.Instance, checked *checked) error {
 		a.warn(count(len(i.MissingFiles), "package file") + " missing; an operation does not start before they are there")
 		for _, path := range i.MissingFiles {
 			fmt.Fprintln(a.err, "  "+screen.Clean(path))
-		}
-		if checked.pack == nil {
-			a.printHint(uploads(i.ID))
 		}
 	}
 	if faulty {

@@ -90,7 +90,7 @@ func (a *app) makeToken(ctx context.Context, c *client.Controller, name string, 
 			return err
 		}
 		defer unlock()
-		if file, err = f.contextFile(); err != nil {
+		if file, err = a.contextFile(f); err != nil {
 			return err
 		}
 		if trust, err = client.Read[api.Trust](c.GetTrust(ctx)); err != nil {
@@ -112,7 +112,7 @@ func (a *app) makeToken(ctx context.Context, c *client.Controller, name string, 
 }
 
 // contextFile is the file to add the context to. What is there is not lost without --force.
-func (f tokenFlags) contextFile() (*connect.File, error) {
+func (a *app) contextFile(f tokenFlags) (*connect.File, error) {
 	file, err := connect.OpenPath(f.context)
 	if f.force && f.name == "" {
 		return connect.NewFile(f.context), nil
@@ -121,9 +121,10 @@ func (f tokenFlags) contextFile() (*connect.File, error) {
 	case err != nil:
 		return nil, err
 	case f.name == "" && file.Exists():
-		return nil, fmt.Errorf("%s exists and was not changed, and no token was made: --context-name NAME adds a context to it, --force replaces the whole file", f.context)
+		return nil, errorWithHint{fmt.Errorf("%s exists and was not changed, and no token was made", f.context),
+			a.typed("--context-name", "CONTEXT") + " adds a context to it, " + a.typed("--force") + " replaces the whole file"}
 	case slices.Contains(file.Names(), f.name) && !f.force:
-		return nil, fmt.Errorf("%s has a context %s and was not changed, and no token was made: --force replaces it", f.context, f.name)
+		return nil, errorWithHint{fmt.Errorf("%s has a context %s and was not changed, and no token was made", f.context, f.name), a.typed("--force") + " replaces it"}
 	}
 	return file, nil
 }

@@ -24,7 +24,7 @@ func (a *app) planOf(ctx context.Context, c *client.Controller, id string, befor
 	for _, f := range filesLacking(&plan.Instance, checked) {
 		fmt.Fprintf(a.out, "would upload %s, %s\n", screen.Clean(f.Path), describe.Size(f.SizeBytes))
 	}
-	a.printWarnings(&plan.Instance, checked.Warnings)
+	a.hintAtMore(id, a.printWarnings(&plan.Instance, checked.Warnings), false)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -93,7 +94,8 @@ func (a *app) hintFor(err error) string {
 	actions := a.actionsHint(of, err)
 	switch problemType(err) {
 	case api.ProblemFilesMissing:
-		return uploads(of.instance)
+		return fmt.Sprintf("`hitchctl apply %s -f request.json --package PACKAGE` uploads them, then run %s again; %s",
+			cmp.Or(describe.Short(of.instance), "INSTANCE"), a.typed(), aboutPackage)
 	case api.ProblemStackInProgress:
 		return "--wait waits for Heat and then continues on its own"
 	case api.ProblemStackGone:
@@ -102,6 +104,7 @@ func (a *app) hintFor(err error) string {
 		return "nothing was changed; try again when the cloud answers. The log of nodehitch-controller has the cloud's error"
 	}
 	var unknown x509.UnknownAuthorityError
+	var call *net.OpError
 	switch {
 	case actions != "":
 		return actions
@@ -109,15 +112,38 @@ func (a *app) hintFor(err error) string {
 		return a.tokenHint()
 	case errors.As(err, &unknown):
 		return origin("root certificate", a.found.CAFrom, a.found.CAInstead, "hitchctl create token NAME --write-context FILE")
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "`systemctl status nodehitch-controller` on the controller's machine says whether it runs; it listens on port 8443 unless its setting listen says otherwise"
+	case errors.As(err, &call) && (errors.Is(err, syscall.ECONNREFUSED) || call.Net == "unix" && errors.Is(err, fs.ErrNotExist)):
+		return notThereHint(call.Net == "unix")
 	}
 	return ""
 }
 
-// uploads is the command that uploads the package files of an instance.
-func uploads(instance string) string {
-	return fmt.Sprintf("`hitchctl apply %s -f request.json --package DIRECTORY` uploads them", cmp.Or(describe.Short(instance), "INSTANCE"))
+// aboutPackage says what PACKAGE stands for in a command.
+const aboutPackage = "PACKAGE is the directory or the CSAR file of the VNF package"
+
+// topologyForm shows what is in topology.json.
+const topologyForm = `topology.json has every server, with the connection point of its role, and every volume, by the ids of Nova and Cinder:
+      {"servers": [
+        {"id": "SERVER_ID", "name": "storage_server",
+         "connectionPoints": [
+           {"name": "storage_server_CP", "addresses": ["10.10.0.5"]}],
+         "volumeIds": ["VOLUME_ID"]}],
+       "volumes": [
+         {"id": "VOLUME_ID", "resourceId": "storage_server_volume"}]}`
+
+// mendFile is what to do about a file that cannot be read as what it should be.
+func (a *app) mendFile() string {
+	return "correct or replace the file, then run " + a.typed() + " again"
+}
+
+// notThereHint is what to do if nothing listens at an address, or at the path of a socket.
+func notThereHint(socket bool) string {
+	if socket {
+		return "`systemctl status nodehitch-controller` says whether the controller runs, `systemctl start nodehitch-controller` starts it; if it runs, " +
+			"`grep socket: /etc/nodehitch/controller.yaml` says where its socket is: give that as `--server unix://PATH`"
+	}
+	return "on the controller's machine, `systemctl status nodehitch-controller` says whether the controller runs, `systemctl start nodehitch-controller` starts it; " +
+		"if it runs, `grep listen: /etc/nodehitch/controller.yaml` says at which port, 8443 if there is no such line: give that as `--server https://HOST:PORT`"
 }
 
 // tokenHint says which token was refused, and how to get one that is not.
@@ -125,7 +151,7 @@ func (a *app) tokenHint() string {
 	if a.found.TokenFrom == "" {
 		return "no token is set: give --token-file, NODEHITCH_TOKEN, or a context with one"
 	}
-	return origin("token", a.found.TokenFrom, a.found.TokenInstead, "hitchctl create token NAME")
+	return origin("token", a.found.TokenFrom, a.found.TokenInstead, "hitchctl create token NAME --write-context FILE")
 }
 
 // origin says where what was refused is from, where another one is, if any, and the command
@@ -164,15 +190,19 @@ func (a *app) actionsHint(of subject, err error) string {
 		return ""
 	}
 	var list []string
+	form := ""
 	for _, action := range problem.Actions {
 		switch outcome := outcomes[action.Call]; {
 		case action.Call == api.CallPostOperation && of.flags[action.Member] != "":
 			list = append(list, a.again(action.Member, of.flags[action.Member]))
+			if action.Member == "topology" {
+				form = "; " + topologyForm
+			}
 		case outcome != "":
 			list = append(list, "`"+of.words(action.Command())+"` "+outcome)
 		}
 	}
-	return strings.Join(list, ", ")
+	return strings.Join(list, ", ") + form
 }
 
 // again is the command as it was typed, with the flag for a member that the controller asks for.

@@ -6,10 +6,19 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/controller/describe"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 const instanceID, otherID = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e", "4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1"
+
+// What a hint shows of a topology is accepted.
+func TestTheFormOfATopologyIsRight(t *testing.T) {
+	_, form, _ := strings.Cut(topologyForm, ":\n")
+	if _, faults := request.ReadTopology([]byte(strings.NewReplacer("SERVER_ID", instanceID, "VOLUME_ID", otherID).Replace(form))); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
 
 // A hint follows the actions of a problem, and none of its words.
 func TestHintsAreByAction(t *testing.T) {
@@ -26,7 +35,7 @@ func TestHintsAreByAction(t *testing.T) {
 			"`hitchctl wait operation " + short + "/2` waits for its end"},
 		"servers are missing": {api.ProblemTopologyIncomplete,
 			[]api.Action{{Call: api.CallPostOperation, ID: instanceID, Member: "topology"}, {Call: api.CallPostOperation, ID: instanceID, Member: "partial"}},
-			"`hitchctl operate 0b1a HEAL --topology topology.json` gives them, `hitchctl operate 0b1a HEAL --partial` starts it without them"},
+			"`hitchctl operate 0b1a HEAL --topology topology.json` gives them, `hitchctl operate 0b1a HEAL --partial` starts it without them; " + topologyForm},
 		"servers are missing in Heat": {api.ProblemTopologyIncomplete, []api.Action{{Call: api.CallPostOperation, Member: "partial"}},
 			"`hitchctl operate 0b1a HEAL --partial` starts it without them"},
 		"a member of later":                          {api.ProblemConflict, []api.Action{{Call: api.CallPostOperation, Member: "force"}}, "`hitchctl operate 0b1a HEAL --force` may pass"},

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
@@ -27,6 +28,9 @@ func (a *app) printFindings(s *screen.Screen, c *checked) error {
 			printGroups(s, part.list)
 			fmt.Fprintln(s)
 		}
+	}
+	if slices.ContainsFunc(c.Faults, func(f request.Finding) bool { return f.Pointer == "" }) {
+		a.printHint(a.mendFile())
 	}
 	return nil
 }

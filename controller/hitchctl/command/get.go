@@ -177,7 +177,10 @@ func (g *getting[T]) pick(items []T, mustExist bool) ([]T, error) {
 	if g.order == nil {
 		return items, nil
 	}
-	return items, query.Sort(g.singular, items, g.order)
+	if err := query.Sort(g.singular, items, g.order); err != nil {
+		return items, usageError{err}
+	}
+	return items, nil
 }
 
 // lines are the head, if there is one, and a line for each item.

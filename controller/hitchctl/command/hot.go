@@ -49,7 +49,7 @@ their cluster change. Templates in the directory that differ are kept, unless --
 			if len(differing) > 0 && !force {
 				return errorWithHint{
 					fmt.Errorf("nothing was written: in %s, these files differ from those of this hitchctl (edited, or of another version):\n  %s", args[0], strings.Join(differing, "\n  ")),
-					"render into another directory to keep them; --force overwrites them, and what was edited is lost",
+					"`hitchctl render hot DIRECTORY` writes into another directory, and keeps them; " + a.typed("--force") + " overwrites them, and what was edited is lost",
 				}
 			}
 			if err := hot.Write(args[0], files); err != nil {

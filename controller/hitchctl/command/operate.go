@@ -146,6 +146,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 		a.printErrorLine(screen.CleanLines("--topology " + sentence(request.Finding{Document: f.topology, Fault: fault})))
 	}
 	if len(faults) > 0 {
+		a.printHint(a.mendFile() + "; " + topologyForm)
 		return o, errSaid
 	}
 	o.Topology = t

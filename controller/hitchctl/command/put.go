@@ -27,7 +27,8 @@ func readNewInstance(ctx context.Context, c *client.Controller, text string) (id
 	case err == nil:
 		v, err = readSnapshot(ctx, c, id)
 	case client.Status(err) == 0:
-		err = fmt.Errorf("%w; a new instance needs its whole id, a UUID: that of Tacker, or one that `uuidgen` makes; --name gives it a name", err)
+		err = errorWithHint{err, "a new instance needs a whole id, a UUID: Tacker's, or a new one: " +
+			"`hitchctl apply $(uuidgen) -f request.json --name " + shellWord(text) + "`"}
 	}
 	return id, v, err
 }

@@ -25,8 +25,10 @@ that number. KIND/ID, as -o name prints it, stands for KIND ID. Kinds are called
 nodes or no; instance, instances or vnf; operation, operations or op; volume, volumes
 or vol; token or tokens.
 
-Exit codes: 0 done; 1 refused, failed, faults found, or timed out; 2 the
-command line makes no sense; 130 interrupted. With -o json, standard output holds
+Exit codes: 0 done; 1 the command line is right and the command failed: refused, faults
+found, timed out, or an object, file or context that it names is not there; 2 the command
+line is wrong: a command, kind, flag or value that there is not, or one that is missing;
+130 interrupted. With -o json, standard output holds
 the objects of the API as its OpenAPI document has them, and nothing else; validate
 and backup have objects of their own. Warnings and progress are on standard error.
 

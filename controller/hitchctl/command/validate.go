@@ -102,7 +102,7 @@ it, that the VNFD has the names of the Heat templates, and that Tacker's v1 API 
 parameters of the base HOT as they are. All faults are reported at
 once, each with its JSON pointer. Warnings never fail.
 
-Exit codes: 0 valid, 1 not valid, 2 the command line makes no sense.
+Exit codes: 0 valid, 1 not valid, 2 the command line is wrong.
 
 With -o json:
 

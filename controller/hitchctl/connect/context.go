@@ -70,7 +70,7 @@ func (c Context) target(path string, mode fs.FileMode) (Target, error) {
 		return t, nil
 	}
 	t.TokenFrom = path
-	if err := checkMode(path, mode); err != nil {
+	if err := checkMode(path, mode, c.Token); err != nil {
 		return t, err
 	}
 	if err := checkToken(c.Token); err != nil {
@@ -118,10 +118,10 @@ func readToken(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading the token: %w", err)
 	}
-	if err := checkMode(path, mode); err != nil {
+	token := strings.TrimSpace(string(data))
+	if err := checkMode(path, mode, token); err != nil {
 		return "", err
 	}
-	token := strings.TrimSpace(string(data))
 	if err := checkToken(token); err != nil {
 		return "", fmt.Errorf("token file %s: %w", path, err)
 	}
@@ -139,13 +139,17 @@ func checkToken(token string) error {
 
 // checkMode refuses a file with a token that others can read. A pipe, as of
 // <(pass show …), is readable by no other user.
-func checkMode(path string, mode fs.FileMode) error {
-	if mode.IsRegular() && mode.Perm()&0o077 != 0 {
-		return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run `chmod 600 %s`; "+
-			"if others may have read it, revoke the token and make a new one, as root on the controller's machine: `hitchctl get tokens`, "+
-			"`hitchctl delete token ID`, `hitchctl create token NAME --write-context FILE`", path, mode.Perm(), path)
+func checkMode(path string, mode fs.FileMode, token string) error {
+	if !mode.IsRegular() || mode.Perm()&0o077 == 0 {
+		return nil
 	}
-	return nil
+	id, _, found := strings.Cut(token, ".")
+	if !found || checkToken(id) != nil {
+		id = "ID"
+	}
+	return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run `chmod 600 %[1]s`; if others may have read it, then as root on the "+
+		"controller's machine: `hitchctl delete token %[3]s` revokes the token, and `hitchctl create token NAME --write-context FILE` writes a file "+
+		"with a new one, which takes the place of %[1]s", path, mode.Perm(), id)
 }
 
 // readOwn reads a file that says which controller is trusted, or with what: one of another user

@@ -81,7 +81,7 @@ func OpenPath(path string) (*File, error) {
 	}
 	if kind := filekind.Of(data); kind != filekind.Unknown && kind != filekind.Context {
 		return nil, fmt.Errorf("context %s: is %s; expected a context file of hitchctl, which has a server, and ca and token or the files of both; "+
-			"`hitchctl create token NAME --write-context FILE`, as root on the controller's machine, makes one", path, kind)
+			"make one as root on the controller's machine with `hitchctl create token NAME --write-context FILE`, copy it here, and name it with `export NODEHITCH_CONFIG=FILE`", path, kind)
 	}
 	if err := strict.Unmarshal(data, f); err != nil {
 		return nil, fmt.Errorf("context %s:\n%w", path, err)
@@ -157,15 +157,8 @@ func (f *File) Get(asked string) (Context, error) {
 	case name == "":
 		return c, fmt.Errorf("context %s: has the contexts %s and none is in use; `hitchctl config use-context NAME`, or --context", f.path, strings.Join(f.Names(), ", "))
 	}
-	err := fmt.Errorf("%s: %w (`hitchctl config get-contexts` lists them)", f.path, nearest.Unknown("context", name, f.Names()))
-	if asked == "" {
-		return c, err
-	}
-	return c, UnknownContextError{err}
+	return c, fmt.Errorf("%s: %w (`hitchctl config get-contexts` lists them)", f.path, nearest.Unknown("context", name, f.Names()))
 }
-
-// UnknownContextError refuses a name that was asked for and that no context of the file has.
-type UnknownContextError struct{ error }
 
 // Redacted is the file with something else in the place of each token.
 func (f *File) Redacted(instead string) *File {
