@@ -70,12 +70,13 @@ compile-test-ci:
 	CGO_ENABLED=1 go list -race -test -export $(UNIT) >/dev/null
 	go list -test -export ./e2e/... >/dev/null
 
-# Vet is part of lint. `make e2e` makes all checks of the property tests. Nothing runs beside it:
-# slowed down by the detector, an etcd or a poll that waits for a processor too runs into its limit.
+# Vet is part of lint. `make e2e` makes all checks of the property tests. Four packages at a time,
+# because many wait for disks and clocks, and nothing beside them: slowed down by the detector, an
+# etcd or a poll that waits for a processor too runs into its limit.
 .PHONY: test-race
 test-race: export CGO_ENABLED := 1
 test-race:
-	go test -race -short -vet=off -timeout 20m $(UNIT)
+	go test -race -short -vet=off -p 4 -timeout 20m $(UNIT)
 
 # Black-box suites, then the table of their cases: the folder of their records, how many
 # suites at a time, how long each may take, and which. Most of a suite is waiting.

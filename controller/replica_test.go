@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/e2e/build"
 	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	wire "github.com/nodehitch/nodehitch/shared/api"
@@ -110,9 +111,7 @@ func TestHitchctlWaitsForATakeover(t *testing.T) {
 
 	dir := t.TempDir()
 	program, config, request := filepath.Join(dir, "hitchctl"), filepath.Join(dir, "hitchctl.yaml"), filepath.Join(dir, "request.json")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./hitchctl").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	build.Compile(t, program, build.Hitchctl, "devel")
 	hitchctl := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), program, args...)
 		cmd.Env = append(os.Environ(), "NODEHITCH_CONFIG="+config)

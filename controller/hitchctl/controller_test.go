@@ -17,6 +17,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/e2e/build"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -25,7 +26,8 @@ import (
 // With a real controller. Scripts start it with `controller start`; `agent` plays
 // the VMs; `terminal` runs a command on a pseudo-terminal.
 func TestWithController(t *testing.T) {
-	binary := build(t)
+	binary := filepath.Join(t.TempDir(), "nodehitch-controller")
+	build.Compile(t, binary, build.Controller, "devel")
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script/controller", RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
@@ -73,17 +75,6 @@ type world struct {
 }
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
-
-// build makes the controller's binary, for as long as the test runs.
-func build(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "nodehitch-controller")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/nodehitch/nodehitch/controller").CombinedOutput()
-	if err != nil {
-		t.Fatalf("building the controller: %v: %s", err, out)
-	}
-	return path
-}
 
 const controllerConfig = `listen: %[1]s
 names: [127.0.0.1]

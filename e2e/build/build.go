@@ -15,9 +15,11 @@ import (
 const (
 	Controller = "github.com/nodehitch/nodehitch/controller"
 	Agent      = "github.com/nodehitch/nodehitch/agent"
+	Hitchctl   = "github.com/nodehitch/nodehitch/controller/hitchctl"
 )
 
-// Compile builds a program of a version into a file. more are further flags of the linker.
+// Compile builds a program of a version into a file, without cgo, so that under the race detector
+// too what is compiled is in Go's cache. more are further flags of the linker.
 func Compile(t testing.TB, to, program, version string, more ...string) {
 	t.Helper()
 	flags := append([]string{"-s -w -X github.com/nodehitch/nodehitch/shared/version.stamp=" + string(stamp(version))}, more...)
