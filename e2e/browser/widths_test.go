@@ -2,6 +2,7 @@ package browser
 
 import (
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -46,8 +47,12 @@ const onTop = `(() => {
   return found.slice(0, 5);
 })()`
 
+// sideBySide are events that stand beside one another: nobody sees which one was first.
+const sideBySide = `[...document.querySelectorAll('.events tbody')].filter(e =>
+  new Set([...e.rows].map(row => Math.round(row.getBoundingClientRect().left))).size > 1).map(e => 'events beside one another: ' + e.rows.length)`
+
 func TestNoPageIsWiderThanItsWindow(t *testing.T) {
-	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, and no text lies on another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
+	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, no text lies on another, and events stand below one another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
 	worlds := pagetest.Worlds()
 	worlds["hostile"] = pagetest.Hostile()
 	checked := 0
@@ -66,7 +71,7 @@ func TestNoPageIsWiderThanItsWindow(t *testing.T) {
 						protocol(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: as.font}}))
 					for _, width := range []int64{1280, 375} {
 						b.run(chromedp.EmulateViewport(width, 900))
-						for _, part := range append(value[[]string](b, tooWide), value[[]string](b, onTop)...) {
+						for _, part := range slices.Concat(value[[]string](b, tooWide), value[[]string](b, onTop), value[[]string](b, sideBySide)) {
 							t.Errorf("%s (%s, %d px, letters of %d px): %s", path, as.scheme, width, as.font, part)
 						}
 						size := value[float64](b, "parseFloat(getComputedStyle(document.body).fontSize)")
