@@ -1,6 +1,7 @@
 package describe_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +104,16 @@ func TestARevokedNodeIsNoBadNews(t *testing.T) {
 	} {
 		if tone != describe.Plain {
 			t.Errorf("%s is %d, want %d", what, tone, describe.Plain)
+		}
+	}
+}
+
+// A node that does not call is Lost, whatever it said last.
+func TestALostNodeSaysThatItDoesNotCall(t *testing.T) {
+	for _, said := range []*api.NodeStatus{nil, {}, {Activity: &api.Activity{Summary: "restarting containerd"}},
+		{Conditions: []api.Condition{{Type: api.ConditionVolumesMounted, Status: api.ConditionFalse, Reason: api.ReasonNotMounted}}}} {
+		if why := describe.Why(api.Node{State: api.NodeLost, Status: said}); !strings.HasPrefix(why, "it has not called for three poll intervals") {
+			t.Errorf("with the status %+v: %q", said, why)
 		}
 	}
 }

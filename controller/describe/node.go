@@ -27,12 +27,15 @@ func NodeState(s api.NodeState) string {
 	return map[api.NodeState]string{
 		api.NodeExpected: "in the topology; its agent has not enrolled: " + api.Reasons[api.ReasonNotEnrolled].Action,
 		api.NodeEnrolled: "it has a live identity",
-		api.NodeLost:     "it has not called for three poll intervals and keeps its last configuration: check the VM and the network",
+		api.NodeLost:     lost,
 		api.NodeRevoked:  revoked,
 	}[s]
 }
 
-const revoked = "its identity is revoked; `hitchctl node reenroll` lets it enroll again"
+const (
+	lost    = "it has not called for three poll intervals and keeps its last configuration: check the VM and the network"
+	revoked = "its identity is revoked; `hitchctl node reenroll` lets it enroll again"
+)
 
 // Unconfirmed marks what a restore brought back and no operator has confirmed.
 const Unconfirmed = "unconfirmed"
@@ -87,6 +90,9 @@ func Upgrade(u api.AgentUpgrade) (state string, doc api.ReasonDoc) {
 func Why(n api.Node) string {
 	if n.State == api.NodeExpected {
 		return "its agent has not enrolled yet"
+	}
+	if n.State == api.NodeLost { // what it said last may be long over
+		return lost
 	}
 	if n.Status != nil && n.Status.Activity != nil {
 		return n.Status.Activity.Summary

@@ -146,7 +146,7 @@ func (v Instance) content(f Frame) content {
 	i := v.Instance
 	p := instancePage{Name: i.Name, ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
 		Total: len(v.Nodes), Roles: rolesOf(i.ID, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings), Versions: f.versions(i, v.Events),
-		NodesPath: withQuery(PathNodes, map[string][]string{"instance": {i.ID}}), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
+		NodesPath: nodesOf(i.ID), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: describe.NoNodes}
 	if i.Unconfirmed {
 		p.Unconfirmed = describe.UnconfirmedInstance(i)

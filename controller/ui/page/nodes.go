@@ -58,6 +58,11 @@ func (f Frame) nodeTable(nodes []api.Node) (t nodeTable) {
 	return t
 }
 
+// nodesOf is the list of the nodes of an instance.
+func nodesOf(instanceID string) string {
+	return withQuery(PathNodes, map[string][]string{"instance": {instanceID}})
+}
+
 // troubleFirst puts the nodes that are not Ready first.
 func troubleFirst(nodes []api.Node) {
 	slices.SortStableFunc(nodes, func(a, b api.Node) int {
@@ -241,7 +246,7 @@ func (v Node) content(f Frame) content {
 		a := n.Status.Activity
 		p.Doing = &activityShown{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
 	}
-	if !n.Ready && p.Doing == nil {
+	if !n.Ready && p.Doing == nil && n.State != api.NodeLost {
 		p.Why = describe.Why(n)
 	}
 	if n.Status != nil && n.Status.AgentUpgrade != nil {

@@ -111,6 +111,7 @@ type operationPage struct {
 	Healthy            int
 	RestWaiting        int
 	RestReady          int
+	NodesPath          string
 	Leaving            []name
 	Withheld           []withheldShown
 	Warnings           []faultShown
@@ -145,6 +146,7 @@ func (v Operation) content(f Frame) content {
 	p := operationPage{Name: operationTitle(o), ID: o.ID, State: progress(o, v.Operations), Facts: f.operationFacts(o),
 		Total: len(o.Targets), Warnings: faults(o.Warnings), Timeline: f.timeline(o, v.Events),
 		History: withQuery(PathHistory, map[string][]string{"instance": {o.VnfInstanceID}}), Commands: operationCommands(o)}
+	p.NodesPath = nodesOf(o.VnfInstanceID)
 	p.Started = f.age(&o.StartedAt)
 	if o.FinishedAt == nil {
 		p.Deadline = f.age(&o.Deadline)

@@ -157,6 +157,9 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 					}
 				}
 			}
+			if class, _ := attribute(n, "class"); class == "more" && n.FirstChild.Data != "a" && !strings.HasSuffix(n.FirstChild.Data, "faster") {
+				t.Errorf("%q leads nowhere", n.FirstChild.Data)
+			}
 			if target, ok := attribute(n, "href"); ok && strings.HasPrefix(target, "#") && n.Data == "a" && target != "#main" {
 				t.Errorf("%q leads nowhere", target)
 			}

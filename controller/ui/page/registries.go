@@ -35,6 +35,7 @@ type clusterShown struct {
 	Percent          string
 	Waiting          []targetShown
 	Rest             int
+	NodesPath        string
 }
 
 // connectionShown is a registry as the nodes reach it.
@@ -107,7 +108,7 @@ func conditionBadge(n api.Node, conditionType string) (badge, string) {
 }
 
 func connections(i api.Instance, given []params.RegistryConnection, nodes []api.Node) clusterShown {
-	c := clusterShown{Instance: instanceName(i.Name, i.ID)}
+	c := clusterShown{Instance: instanceName(i.Name, i.ID), NodesPath: nodesOf(i.ID)}
 	for _, r := range given {
 		shown := connectionShown{Server: r.Server, Scheme: badge{"good", "HTTPS"}, Login: "none", CA: "the system's"}
 		if r.Type == params.HTTP {
