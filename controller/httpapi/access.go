@@ -27,8 +27,7 @@ func (s *Handler) CreateToken(ctx context.Context, r CreateTokenRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	location := "/v1/tokens/" + token.Token.ID
-	return CreateToken201JSONResponse{Body: token, Headers: CreateToken201ResponseHeaders{Location: &location}}, nil
+	return CreateToken201JSONResponse(token), nil
 }
 
 // RevokeToken revokes an API token.

@@ -96,11 +96,7 @@ func TestEveryListHasPages(t *testing.T) {
 func TestAPageFollowsAnItemThatIsGone(t *testing.T) {
 	w := populated(t)
 	var made wire.NewToken
-	created := w.as(w.operator, "POST", "/v1/tokens", `{"name": "fourth", "scope": "viewer"}`)
-	w.ok(created, http.StatusCreated, &made)
-	if location := created.header.Get("Location"); location != "/v1/tokens/"+made.Token.ID {
-		t.Errorf("a new token is at %q", location)
-	}
+	w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "fourth", "scope": "viewer"}`), http.StatusCreated, &made)
 	tokens, _ := w.items("/v1/tokens", false)
 	a := w.as(w.viewer, "GET", "/v1/tokens?limit=2", "")
 	var second wire.Token

@@ -3083,25 +3083,15 @@ type CreateTokenResponseObject interface {
 	VisitCreateTokenResponse(w http.ResponseWriter) error
 }
 
-type CreateToken201ResponseHeaders struct {
-	Location *string
-}
-
-type CreateToken201JSONResponse struct {
-	Body    NewToken
-	Headers CreateToken201ResponseHeaders
-}
+type CreateToken201JSONResponse NewToken
 
 func (response CreateToken201JSONResponse) VisitCreateTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.Location != nil {
-		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
-	}
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
