@@ -225,6 +225,7 @@ const (
 	HappenedInstanceConfirmed   EventType = "InstanceConfirmed"
 	HappenedInstanceCreated     EventType = "InstanceCreated"
 	HappenedInstanceDeleted     EventType = "InstanceDeleted"
+	HappenedInstanceRenamed     EventType = "InstanceRenamed"
 	HappenedNodeBack            EventType = "NodeBack"
 	HappenedNodeLost            EventType = "NodeLost"
 	HappenedNodesBack           EventType = "NodesBack"
@@ -281,6 +282,8 @@ func (e EventType) Valid() bool {
 	case HappenedInstanceCreated:
 		return true
 	case HappenedInstanceDeleted:
+		return true
+	case HappenedInstanceRenamed:
 		return true
 	case HappenedNodeBack:
 		return true
@@ -1149,8 +1152,8 @@ type Event struct {
 	TokenID   string `json:"tokenId,omitempty"`
 	TokenName string `json:"tokenName,omitempty"`
 
-	// Type What has happened. Of an instance: it was created or deleted, an operator confirmed it after a restore, another version of its
-	// desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
+	// Type What has happened. Of an instance: it was created or deleted, it has another name or other labels, an operator confirmed it after
+	// a restore, another version of its desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
 	// does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
 	// that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
 	// The node was lost, or is back: it calls again. Of a volume: its format was permitted, or no longer is, it began, ended, or was
@@ -1176,8 +1179,8 @@ type EventList struct {
 	Sequence int64 `json:"sequence"`
 }
 
-// EventType What has happened. Of an instance: it was created or deleted, an operator confirmed it after a restore, another version of its
-// desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
+// EventType What has happened. Of an instance: it was created or deleted, it has another name or other labels, an operator confirmed it after
+// a restore, another version of its desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
 // does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
 // that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
 // The node was lost, or is back: it calls again. Of a volume: its format was permitted, or no longer is, it began, ended, or was

@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/event"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -62,7 +64,18 @@ func TestAnInstanceHasANameAndLabels(t *testing.T) {
 	if planned, err := w.Lifecycle.Instances.PlanInstance(w.Ctx, lifecycletest.InstanceID, named); err != nil || planned.Instance.Name != "web 東京" || len(planned.Nodes) > 0 {
 		t.Errorf("planned %+v: %v", planned, err)
 	}
+	waits := map[string]<-chan struct{}{}
+	for _, key := range []string{notify.Instances, notify.Nodes, notify.Operations, notify.Volumes} {
+		changed, stop := w.Hub.Watch(key)
+		defer stop()
+		waits[key] = changed
+	}
 	w.Put(named)
+	for key, changed := range waits {
+		if !lifecycletest.Woken(changed) {
+			t.Errorf("who waits for %q was not woken", key)
+		}
+	}
 	after := w.Put(lifecycletest.Spec(nil)) // what the request leaves out stays
 	if after.Name != "web 東京" || after.Labels["env"] != "prod" || after.DesiredVersion != before.DesiredVersion {
 		t.Errorf("%q with %v, version %d; want version %d", after.Name, after.Labels, after.DesiredVersion, before.DesiredVersion)
@@ -95,6 +108,15 @@ func TestAnInstanceHasANameAndLabels(t *testing.T) {
 	named.Name, named.Labels = new(""), map[string]string{}
 	if after = w.Put(named); after.Name != "" || len(after.Labels) > 0 {
 		t.Errorf("taken away: %q with %v", after.Name, after.Labels)
+	}
+	list, err := w.Events.List(event.Query{InstanceID: lifecycletest.InstanceID, Type: api.HappenedInstanceRenamed, Limit: 10})
+	w.Must(err)
+	var renamed []string
+	for _, e := range list.Items {
+		renamed = append(renamed, e.From+" -> "+e.To+", "+e.Message)
+	}
+	if want := []string{" -> web 東京, labels <none> -> env=prod", "web 東京 -> , labels env=prod -> <none>"}; !slices.Equal(renamed, want) {
+		t.Errorf("events %q, want %q", renamed, want)
 	}
 }
 

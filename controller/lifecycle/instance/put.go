@@ -12,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/controller/naming"
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -209,8 +210,10 @@ func (p *putRequest) naming(t *tx.Tx) {
 	if name == t.Instance.Name && maps.Equal(labels, t.Instance.Labels) {
 		return
 	}
+	if t.Changed(); name != t.Instance.Name { // their answers show it
+		t.Changed(notify.Nodes, notify.Operations, notify.Volumes)
+	}
 	t.Instance.Name, t.Instance.Labels, t.Instance.UpdatedAt = name, labels, t.Now
-	t.Changed()
 }
 
 // next is the desired state after the request.

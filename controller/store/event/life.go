@@ -2,8 +2,11 @@ package event
 
 import (
 	"cmp"
+	"maps"
 	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -17,7 +20,14 @@ func (h *derivation) instance(c store.Change[store.Instance]) {
 	}
 	if before == nil {
 		h.add(after.ID, store.Event{Type: api.HappenedInstanceCreated})
-		before = &store.Instance{Epoch: after.Epoch}
+		before = &store.Instance{Epoch: after.Epoch, Name: after.Name, Labels: after.Labels}
+	}
+	if same := maps.Equal(before.Labels, after.Labels); before.Name != after.Name || !same {
+		e := changed(api.HappenedInstanceRenamed, before.Name, after.Name)
+		if !same {
+			e.Message = "labels " + labels.FormatLabels(before.Labels) + " -> " + labels.FormatLabels(after.Labels)
+		}
+		h.add(after.ID, e)
 	}
 	if before.Epoch != after.Epoch {
 		h.add(after.ID, store.Event{Type: api.HappenedInstanceConfirmed})

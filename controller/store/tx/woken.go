@@ -3,6 +3,7 @@ package tx
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -28,6 +29,7 @@ func Woken(t *store.Tx) (keys []string, all bool, err error) {
 	}
 	w := wakeKeys{instances: map[string]bool{}, keys: keys}
 	err = errors.Join(
+		w.renamed(t.Instances()),
 		w.each(t.Instances().ChangedKeys, func(key string) error { return w.instance(key, nil) }),
 		w.each(t.Desired().ChangedKeys, w.ofInstance),
 		w.each(t.Files().ChangedKeys, w.ofInstance),
@@ -68,6 +70,17 @@ func (w *wakeKeys) instance(id string, err error) error {
 
 // ofInstance is a record whose key begins with its instance.
 func (w *wakeKeys) ofInstance(key string) error { return w.instance(store.InstanceOf(key), nil) }
+
+// renamed wakes who waits for a list that shows the name of an instance.
+func (w *wakeKeys) renamed(instances store.Collection[store.Instance]) error {
+	changes, err := instances.Changes()
+	if slices.ContainsFunc(changes, func(c store.Change[store.Instance]) bool {
+		return c.After != nil && (c.Before == nil || c.Before.Name != c.After.Name)
+	}) {
+		return w.wake(notify.Nodes, notify.Operations, notify.Volumes)
+	}
+	return err
+}
 
 func (w *wakeKeys) operation(key string) error {
 	id, sequence, err := store.ParseOperationKey(key)
