@@ -28,7 +28,7 @@ func readNewInstance(ctx context.Context, c *client.Controller, text string) (id
 		v, err = readSnapshot(ctx, c, id)
 	case client.Status(err) == 0:
 		err = errorWithHint{err, "a new instance needs a whole id, a UUID: Tacker's, or a new one: " +
-			"`hitchctl apply $(uuidgen) -f request.json --name " + shellWord(text) + "`"}
+			"`hitchctl apply $(cat /proc/sys/kernel/random/uuid) -f request.json --name " + shellWord(text) + "`"}
 	}
 	return id, v, err
 }
