@@ -51,8 +51,28 @@ const onTop = `(() => {
 const sideBySide = `[...document.querySelectorAll('.events tbody')].filter(e =>
   new Set([...e.rows].map(row => Math.round(row.getBoundingClientRect().left))).size > 1).map(e => 'events beside one another: ' + e.rows.length)`
 
+// torn are words of a table that are broken although they are short, and hints of fields that are cut.
+const torn = `(() => {
+  const found = [], texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), range = document.createRange();
+  for (let t; t = texts.nextNode();) {
+    if (!t.parentElement.closest('.rows th, .rows td') || t.parentElement.closest('thead') || !t.parentElement.checkVisibility()) continue;
+    for (const word of t.data.matchAll(/(?<!\S)\w{2,20}(?=[:,;.)]?(\s|$))/g)) {
+      range.setStart(t, word.index);
+      range.setEnd(t, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map(r => Math.round(r.top))).size > 1) found.push('a broken word: ' + word[0]);
+    }
+  }
+  const canvas = document.createElement('canvas').getContext('2d');
+  for (const e of document.querySelectorAll('input[placeholder]')) {
+    const s = getComputedStyle(e);
+    canvas.font = s.fontSize + ' ' + s.fontFamily;
+    if (canvas.measureText(e.placeholder).width > e.clientWidth - parseFloat(s.paddingLeft) - parseFloat(s.paddingRight)) found.push('a hint that is cut: ' + e.placeholder);
+  }
+  return found.slice(0, 5);
+})()`
+
 func TestNoPageIsWiderThanItsWindow(t *testing.T) {
-	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, no text lies on another, and events stand below one another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
+	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, no text lies on another, no short word in a table is broken, no hint of a field is cut, and events stand below one another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
 	worlds := pagetest.Worlds()
 	worlds["hostile"] = pagetest.Hostile()
 	checked := 0
@@ -71,7 +91,7 @@ func TestNoPageIsWiderThanItsWindow(t *testing.T) {
 						protocol(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: as.font}}))
 					for _, width := range []int64{1280, 375} {
 						b.run(chromedp.EmulateViewport(width, 900))
-						for _, part := range slices.Concat(value[[]string](b, tooWide), value[[]string](b, onTop), value[[]string](b, sideBySide)) {
+						for _, part := range slices.Concat(value[[]string](b, tooWide), value[[]string](b, onTop), value[[]string](b, sideBySide), value[[]string](b, torn)) {
 							t.Errorf("%s (%s, %d px, letters of %d px): %s", path, as.scheme, width, as.font, part)
 						}
 						size := value[float64](b, "parseFloat(getComputedStyle(document.body).fontSize)")

@@ -79,7 +79,7 @@ func (h History) content(f Frame) content {
 			found = append(found, e)
 		}
 	}
-	form := newFilter(f, PathHistory, choice("type", "Event", eventTypes()...), textControl("node, reason, who"),
+	form := newFilter(f, PathHistory, textControl("node, reason, who"), choice("type", "Event", eventTypes()...),
 		control{Name: "instance", Label: "Instance", Hint: nameHint}, control{Name: "node", Label: "Node", Hint: nameHint}, control{Name: "volume", Label: "Volume", Hint: nameHint})
 	shown, pager := paged(f, form, found, len(h.Events))
 	rows := make([]eventRow, 0, len(shown))
