@@ -71,8 +71,23 @@ const torn = `(() => {
   return found.slice(0, 5);
 })()`
 
+// jumps is how the head of a page grows when the connection is lost.
+const jumps = `(() => {
+  const c = document.getElementById('connection'), top = document.querySelector('.top');
+  if (!c) return [];
+  const [was, said] = [c.dataset.state, c.textContent];
+  const [live, lost] = [['live', 'Live'], ['lost', 'Connection lost since 14:30:12']].map(([state, text]) => {
+    c.dataset.state = state;
+    c.textContent = text;
+    return top.offsetHeight;
+  });
+  c.textContent = said;
+  if (was) c.dataset.state = was; else delete c.dataset.state;
+  return live === lost ? [] : ['the head has ' + live + ' px, and ' + lost + ' if the connection is lost'];
+})()`
+
 func TestNoPageIsWiderThanItsWindow(t *testing.T) {
-	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, no text lies on another, no short word in a table is broken, no hint of a field is cut, and events stand below one another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
+	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, no text lies on another, no short word in a table is broken, no hint of a field is cut, the head has one height, and events stand below one another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
 	worlds := pagetest.Worlds()
 	worlds["hostile"] = pagetest.Hostile()
 	checked := 0
@@ -91,7 +106,7 @@ func TestNoPageIsWiderThanItsWindow(t *testing.T) {
 						protocol(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: as.font}}))
 					for _, width := range []int64{1280, 375} {
 						b.run(chromedp.EmulateViewport(width, 900))
-						for _, part := range slices.Concat(value[[]string](b, tooWide), value[[]string](b, onTop), value[[]string](b, sideBySide), value[[]string](b, torn)) {
+						for _, part := range slices.Concat(value[[]string](b, tooWide), value[[]string](b, onTop), value[[]string](b, sideBySide), value[[]string](b, torn), value[[]string](b, jumps)) {
 							t.Errorf("%s (%s, %d px, letters of %d px): %s", path, as.scheme, width, as.font, part)
 						}
 						size := value[float64](b, "parseFloat(getComputedStyle(document.body).fontSize)")
