@@ -53,7 +53,7 @@ func EventObject(e api.Event) string {
 }
 
 // Event is what was and is, why, and who caused it unless that is the controller or the node
-// itself.
+// itself, or the message says it.
 func Event(e api.Event) string {
 	var parts []string
 	add := func(text string) {
@@ -80,7 +80,7 @@ func Event(e api.Event) string {
 	default:
 		add(e.Message)
 	}
-	if e.By != "controller" && e.By != "node "+e.NodeID {
+	if e.By != "controller" && e.By != "node "+e.NodeID && !strings.Contains(e.Message, "by "+e.By) {
 		add("(" + e.By + ")")
 	}
 	return strings.Join(parts, " ")

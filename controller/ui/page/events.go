@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,9 +30,13 @@ func (f Frame) eventRow(e api.Event) eventRow {
 	return eventRow{At: f.both(&e.At), Badge: toned(describe.OfEvent(e), string(e.Type)), Object: eventObject(e), Text: eventText(e)}
 }
 
-// eventText is what has happened; operations are called as on their own pages.
+// eventText is what has happened; operations are called as on their own pages, and codes are in words.
 func eventText(e api.Event) string {
 	switch e.Type {
+	case api.HappenedEnrolled:
+		e.Message = cmp.Or(describe.Attestation(api.Attestation(e.Message)), e.Message)
+	case api.HappenedDesiredStateChanged:
+		return "version " + describe.Event(e)
 	case api.HappenedOperationStarted:
 		kind, phase, _ := strings.Cut(e.Message, " ") // as api.OperationRequest.Describe has it
 		e.Message = describe.OperationTitle(kind, api.OperationPhase(phase))

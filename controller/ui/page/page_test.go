@@ -383,13 +383,16 @@ func TestAnOperationIsCalledTheSameEverywhere(t *testing.T) {
 		page.PathOperations: {"Prepare to scale in Waiting for nodes to leave", "Heal Failed", "Instantiate Completed", "Prepare to instantiate Completed"},
 		page.PathInstances + "/" + leaving.VnfInstanceID: {"Prepare to scale in Waiting for nodes to leave"},
 		page.PathOperations + "/" + failed.ID:            {"Heal Failed", "HEAL END FAILED", "Heal (token tacker)", "Failed: " + failed.Error.Detail[:20]},
-		page.PathHistory:                                 {"Instantiate (token tacker)", "Heal (token tacker)"},
+		page.PathHistory:                                 {"Instantiate (token tacker)", "Heal (token tacker)", "and it read a nonce", "version 1 -> 2 (token tacker)", "by token alice 20"},
 	} {
 		text := strings.Join(strings.Fields(spacedTextOf(t, written(t, w, path, true))), " ")
 		for _, want := range says {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not say %q", path, want)
 			}
+		}
+		if strings.Contains(text, "by token alice (token alice)") {
+			t.Errorf("%s says twice by whom", path)
 		}
 		api := 0
 		if path == page.PathOperations+"/"+failed.ID {
