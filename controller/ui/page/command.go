@@ -17,7 +17,7 @@ func firstCommands() []command {
 		hitchctl("1. hand over the request and the files of the VNF package: every fault is named before a VM exists. With OpenStack add --stack-id NAME",
 			"apply", "INSTANCE", "-f", "REQUEST.json", "--package", "DIRECTORY"),
 		hitchctl("2. without OpenStack: write the user_data, and start each VM with it", "render", "user-data", "INSTANCE", "--file", "user-data.yaml"),
-		hitchctl("2. with OpenStack: write the Heat templates, and create the stack NAME of them", "render", "hot", "./templates"),
+		hitchctl("or, with OpenStack: write the Heat templates, and create the stack NAME of them", "render", "hot", "./templates"),
 		hitchctl("3. instantiate it and wait until each node is Ready. With OpenStack leave --topology out",
 			"operate", "INSTANCE", "INSTANTIATE", "--topology", "TOPOLOGY.json", "--wait"),
 	}

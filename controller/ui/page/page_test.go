@@ -550,6 +550,10 @@ func TestAnEmptyFleetSaysHowToBegin(t *testing.T) {
 			t.Errorf("%s has the commands %q, expected %q", path, got, want)
 		}
 	}
+	steps := regexp.MustCompile(`\b\d\. `).FindAllString(textOf(t, written(t, empty, page.PathOverview, true)), -1)
+	if !slices.Equal(steps, []string{"1. ", "2. ", "3. "}) {
+		t.Errorf("the first steps have the numbers %q", steps)
+	}
 	if text := textOf(t, written(t, empty, page.PathOverview, true)); strings.Contains(text, "Lost") || strings.Contains(text, "Earlier ones") {
 		t.Errorf("the overview counts what is not there: %q", text)
 	}
