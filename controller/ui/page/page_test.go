@@ -86,7 +86,7 @@ func everyPage(t *testing.T, do func(t *testing.T, w pagetest.World, path string
 var (
 	known = map[string]string{
 		"html": "lang", "head": "", "meta": "charset name content", "title": "", "link": "rel href type", "script": "src defer",
-		"body": "class hx-ext sse-connect", "a": "class href title rel aria-current", "header": "class", "nav": "aria-label class", "ul": "class", "ol": "class aria-label", "li": "class",
+		"body": "class hx-ext sse-connect", "a": "class href title rel aria-current aria-label", "header": "class", "nav": "aria-label class", "ul": "class", "ol": "class aria-label", "li": "class",
 		"div": "class id hx-get hx-trigger hx-swap data-etag", "p": "class id role aria-hidden", "form": "method action class role", "button": "type class title data-copy aria-label",
 		"span": "class aria-hidden aria-current", "main": "id tabindex", "footer": "class", "code": "", "h1": "class id", "h2": "id class", "h3": "", "h4": "", "strong": "", "b": "", "i": "class",
 		"section": "class aria-labelledby", "article": "class", "dl": "class", "dt": "", "dd": "", "table": "class", "caption": "", "thead": "", "tbody": "",
