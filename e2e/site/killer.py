@@ -70,6 +70,8 @@ def main():
     if os.fork():
         socket.send_fds(mine, [b"\0"], [hold_stderr()])
         os.execv(sys.argv[2], sys.argv[2:])
+    # A stop of the service reaches this process too, between a moment and its kill.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     mine.close()
     _, (listener,), _, _ = socket.recv_fds(childs, 1, 1)
     try:
