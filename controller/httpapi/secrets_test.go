@@ -133,7 +133,7 @@ func TestSecretsOfAClusterAreInNoOtherAnswer(t *testing.T) {
 	if want := (wire.ClusterAccess{Endpoint: "10.10.0.7:6443", CACertificate: "PEM", Token: vimToken}); access != want {
 		t.Errorf("access %+v, want %+v", access, want)
 	}
-	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + secondID, "/v1/nodes", "/v1/nodes/" + masterID, "/v1/operations", "/v1/diagnostics"} {
+	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + secondID, "/v1/nodes", "/v1/nodes/" + masterID, "/v1/operations", "/v1/volumes", "/v1/events", "/v1/agents", "/v1/diagnostics"} {
 		a := w.as(w.operator, "GET", path, "")
 		for name, secret := range secrets {
 			if secret == "" || a.status != http.StatusOK || strings.Contains(a.body, secret) {
