@@ -210,7 +210,8 @@ func (p *putRequest) naming(t *tx.Tx) {
 	if name == t.Instance.Name && maps.Equal(labels, t.Instance.Labels) {
 		return
 	}
-	if t.Changed(); name != t.Instance.Name { // their answers show it
+	t.Changed()
+	if name != t.Instance.Name { // their answers show it
 		t.Changed(notify.Nodes, notify.Operations, notify.Volumes)
 	}
 	t.Instance.Name, t.Instance.Labels, t.Instance.UpdatedAt = name, labels, t.Now

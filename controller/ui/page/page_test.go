@@ -748,7 +748,7 @@ func TestNoTableRepeatsItsPage(t *testing.T) {
 	for path, want := range map[string]int{page.PathNodes: 1 + len(w.Nodes), page.PathOperations: 1 + len(w.Operations), page.PathVolumes: 1 + len(w.Volumes),
 		page.PathInstances + "/" + w.Instances[0].ID: 0, page.PathNodes + "/" + foreign.ID: 0} {
 		if got := columns(path); got != want {
-			t.Errorf("%s says %d times of which instance, want %d", path, got, want)
+			t.Errorf("%s has %d headings and cells of the column Instance, want %d", path, got, want)
 		}
 	}
 	for i := range w.Volumes {
