@@ -11,7 +11,11 @@ const (
 	ConditionRegistryRunning             = "RegistryRunning"
 	ConditionRegistriesConnected         = "RegistriesConnected"
 	ConditionPersistentVolumesRegistered = "PersistentVolumesRegistered"
+	ConditionEngineReady                 = "EngineReady"
+	ConditionKubernetesInstalled         = "KubernetesInstalled"
 	ConditionClusterMember               = "ClusterMember"
+	ConditionControlPlaneHealthy         = "ControlPlaneHealthy"
+	ConditionPodNetworkReady             = "PodNetworkReady"
 	ConditionClusterMembersCurrent       = "ClusterMembersCurrent"
 	ConditionClusterMembersLeft          = "ClusterMembersLeft"
 	ConditionClusterAccessReady          = "ClusterAccessReady"
@@ -70,6 +74,23 @@ const (
 	ReasonStuckTerminating        Reason = "StuckTerminating"
 	ReasonRegistered              Reason = "Registered"
 	ReasonAbsent                  Reason = "Absent"
+
+	ReasonEngineRunning      Reason = "EngineRunning"
+	ReasonProgramMissing     Reason = "ProgramMissing"
+	ReasonVersionDiffers     Reason = "VersionDiffers"
+	ReasonSwapOn             Reason = "SwapOn"
+	ReasonModuleMissing      Reason = "ModuleMissing"
+	ReasonCgroupUnsupported  Reason = "CgroupUnsupported"
+	ReasonNetworksOverlap    Reason = "NetworksOverlap"
+	ReasonClockSkewed        Reason = "ClockSkewed"
+	ReasonImageUnavailable   Reason = "ImageUnavailable"
+	ReasonWaitingForCluster  Reason = "WaitingForCluster"
+	ReasonJoinFailed         Reason = "JoinFailed"
+	ReasonComponentUnhealthy Reason = "ComponentUnhealthy"
+	ReasonQuorumLost         Reason = "QuorumLost"
+	ReasonHealthy            Reason = "Healthy"
+	ReasonDNSUnavailable     Reason = "DNSUnavailable"
+	ReasonNetworkReady       Reason = "NetworkReady"
 
 	ReasonNotJoined       Reason = "NotJoined"
 	ReasonNodeNotReady    Reason = "NodeNotReady"
@@ -140,7 +161,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonExportRefused:    {"exportfs refused an entry, or the kernel does not serve it", "read the message", final},
 	ReasonServed:           {"nfs-server is active, and exportfs lists exactly the desired entries", "", passing},
 
-	ReasonInstalled:          {"the distribution's package is installed", "", passing},
+	ReasonInstalled:          {"what the condition names is installed", "", passing},
 	ReasonPackageUnavailable: {"the distribution's package could not be installed", "check the package sources and the proxy", passing},
 	ReasonPackageManagerBusy: {"another process holds the package manager's lock", "wait; the agent continues when the lock is free", passing},
 
@@ -148,7 +169,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonEngineConfigInvalid: {"the agent cannot read the engine's configuration, or the settings to add contradict it; the file is unchanged", "correct the file that the message names; the agent then continues", passing},
 	ReasonFileUnavailable:     {"the agent has not downloaded a file of its configuration completely", "read the message; the agent resumes the download", passing},
 	ReasonImageNotFound:       {"the given file does not contain the registry's image, or the image could not be pulled", "provide an image file that `docker save registry:latest` wrote, or give the node access to the public registry", final},
-	ReasonPortInUse:           {"another program or container uses the registry's port, or Docker keeps it for a container that does not run", "stop what the message names, restart Docker if the message says so, or choose another port_no; the agent then continues", passing},
+	ReasonPortInUse:           {"another program or container uses a port that the registry or Kubernetes needs, or Docker keeps it for a container that does not run", "stop what the message names, restart Docker if the message says so, or choose another port_no for a registry; the agent then continues", passing},
 	ReasonNameTaken:           {"a container named private_registry exists, and nodehitch did not create it", "rename or remove it; the agent never changes it", final},
 	ReasonNotAnswering:        {"the container runs, but GET /v2/ does not answer as a registry", "read `docker logs private_registry`; the agent tries again", passing},
 	ReasonDirectoryUnusable:   {"the registry's data directory is not a directory, leads into a directory of the system, or its path leads through a symbolic link on the volume", "read the message, and move away what it names", final},
@@ -168,6 +189,23 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonStuckTerminating:        {"a PersistentVolume was deleted but still exists, because something protects it", "look at its claim and its finalizers: `kubectl get pv -o yaml`; the agent continues when it is gone", passing},
 	ReasonRegistered:              {"each PersistentVolume is in the cluster with its server and path, and nodehitch has no others for the storage server there", "", passing},
 	ReasonAbsent:                  {"the cluster has no PersistentVolume of nodehitch's for the storage server", "", passing},
+
+	ReasonEngineRunning:      {"containerd runs and offers kubelet its interface (CRI)", "", passing},
+	ReasonProgramMissing:     {"kubeadm, kubelet or kubectl is not on the machine", "put it into the machine's image; the agent then continues", passing},
+	ReasonVersionDiffers:     {"kubeadm or kubelet on the machine has another version than the parameters", "take an image with that version, or change version in kubernetes", passing},
+	ReasonSwapOn:             {"the machine swaps, and kubelet does not start with swap", "turn it off (`swapoff -a`) and take it out of /etc/fstab, or set failSwapOn in kubeadm_config_path", passing},
+	ReasonModuleMissing:      {"the kernel lacks a module or a setting that Pods need, and the agent could not set it", "read the message; install the module, or take another image", passing},
+	ReasonCgroupUnsupported:  {"this version of Kubernetes refuses the machine's cgroups", "take an image with cgroup v2", final},
+	ReasonNetworksOverlap:    {"pod_cidr or cluster_cidr contains an address of this machine", "choose other networks, before the cluster is made", final},
+	ReasonClockSkewed:        {"the machine's clock and the controller's differ by more than certificates permit", "set up time synchronisation on the machine; the agent then continues", passing},
+	ReasonImageUnavailable:   {"an image of Kubernetes could not be pulled", "read the message, which names the image, the registry and the engine's answer; correct image_repository or the network; the agent tries again", passing},
+	ReasonWaitingForCluster:  {"another master makes the cluster; this machine joins it after that", "look at the masters' conditions", passing},
+	ReasonJoinFailed:         {"kubeadm could not make the cluster, or join the machine to it", "read the message, which has kubeadm's last lines; the agent tries again", passing},
+	ReasonComponentUnhealthy: {"a component of this master's control plane does not answer, or says that it is not healthy", "read the message, and the component's log in /var/log/pods; kubelet starts it again", passing},
+	ReasonQuorumLost:         {"etcd has no quorum: too many masters are gone or do not answer, so nothing in the cluster can be changed", "bring back the masters that do not answer", passing},
+	ReasonHealthy:            {"this master's API server is ready, and so are its etcd, controller manager and scheduler", "", passing},
+	ReasonDNSUnavailable:     {"no replica of CoreDNS is available, so Pods find no Service by name", "run `kubectl -n kube-system get pods -l k8s-app=kube-dns`; the agent looks again", passing},
+	ReasonNetworkReady:       {"the network's objects are applied, each Node is Ready, and CoreDNS is available", "", passing},
 
 	ReasonNotJoined:       {"the machine is no member of the cluster: it has no kubelet credentials, or the cluster has no Node with its server id", "read the journal of the program that joins it; if the Node was deleted, restart kubelet on a worker, or reset and join a master again; the agent then continues", passing},
 	ReasonNodeNotReady:    {"the machine's Node is in the cluster and is not Ready", "run `kubectl describe node`, and read kubelet's journal; the agent continues when the Node is Ready", passing},

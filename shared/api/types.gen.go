@@ -1083,6 +1083,12 @@ type ConnectionPoint struct {
 	Name string `json:"name"`
 }
 
+// ControlPlaneSection What a master of a cluster that nodehitch makes does besides being a member.
+type ControlPlaneSection struct {
+	// SharedAddress The endpoint's address, which one of the masters holds at a time (keepalived). Absent if it is a master's own or a load balancer's
+	SharedAddress string `json:"sharedAddress,omitempty"`
+}
+
 // Diagnostics What the controller knows of itself.
 type Diagnostics struct {
 	// Log The last lines of this run's log, the oldest first: at most 2000, and 1 MiB
@@ -1353,6 +1359,19 @@ type JoinToken struct {
 	Token string `json:"token"`
 }
 
+// KubernetesSection Masters and workers whose cluster nodehitch makes: the agent prepares the machine and joins it, with kubeadm, by what the
+// section cluster says. Only with kubernetes in the parameters.
+type KubernetesSection struct {
+	// ImageRepository Where the images of the control plane, kube-proxy and CoreDNS are pulled from: host[:port][/path]. kubeadm's default if absent
+	ImageRepository string `json:"imageRepository,omitempty"`
+
+	// KubeadmConfig kubeadm's own configuration of the cluster, to which the agent adds what the sections say. It is read where the cluster is made
+	KubeadmConfig *FileReference `json:"kubeadmConfig,omitempty"`
+
+	// Version Version of Kubernetes, without v: that of kubeadm and kubelet on the machine
+	Version string `json:"version"`
+}
+
 // LeavingMember A server whose Node leaves the cluster.
 type LeavingMember struct {
 	Name   string `json:"name"`
@@ -1452,11 +1471,18 @@ type NodeConfig struct {
 	// listed and no longer Ready.
 	ClusterMembers *ClusterMembersSection `json:"clusterMembers,omitempty"`
 
+	// ControlPlane What a master of a cluster that nodehitch makes does besides being a member.
+	ControlPlane *ControlPlaneSection `json:"controlPlane,omitempty"`
+
 	// Epoch Epoch of the controller's state; restoring a backup begins a new one
 	Epoch int64 `json:"epoch"`
 
 	// Generation Changes only when the content does
 	Generation int64 `json:"generation"`
+
+	// Kubernetes Masters and workers whose cluster nodehitch makes: the agent prepares the machine and joins it, with kubeadm, by what the
+	// section cluster says. Only with kubernetes in the parameters.
+	Kubernetes *KubernetesSection `json:"kubernetes,omitempty"`
 
 	// NFSClient Masters and workers of a cluster that has a storage server
 	NFSClient *NFSClientSection `json:"nfsClient,omitempty"`
@@ -1464,6 +1490,9 @@ type NodeConfig struct {
 	// PersistentVolumes PersistentVolumes of the Kubernetes cluster, in the configuration of one of its masters (spec: pv_registration_params). They change
 	// more than the node, so the agent changes them only for a configuration that the controller has confirmed on the present connection.
 	PersistentVolumes *PersistentVolumesSection `json:"persistentVolumes,omitempty"`
+
+	// PodNetwork The network of the cluster's Pods, in the configuration of the master that speaks for the cluster.
+	PodNetwork *PodNetworkSection `json:"podNetwork,omitempty"`
 
 	// Proxy The proxy for package downloads (spec: additionalParams proxy). Opaque text; may hold credentials.
 	Proxy *ProxySection `json:"proxy,omitempty"`
@@ -1678,6 +1707,12 @@ type PersistentVolumesSection struct {
 // unless one of the servers' PersistentVolumes is bound. A bound one whose server is a name counts if the name resolves to one of
 // the servers on the master, or does not resolve there.
 type PersistentVolumesSectionState string
+
+// PodNetworkSection The network of the cluster's Pods, in the configuration of the master that speaks for the cluster.
+type PodNetworkSection struct {
+	// Manifest The objects of the network, which the agent applies (server-side). Absent if the machines' image brings the network
+	Manifest *FileReference `json:"manifest,omitempty"`
+}
 
 // Problem An error, as RFC 9457 problem details.
 type Problem struct {
