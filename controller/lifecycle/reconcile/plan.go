@@ -128,7 +128,7 @@ func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
 		seen.Anew = seen.Enrolled && !n.StatusOf.Equal(n.Identity.EnrolledAt)
 		c := progress.ReportedForCurrent(n, t.Store.Epoch(), api.ConditionClusterMember)
 		seen.Member = c != nil && c.Status == api.ConditionTrue
-		seen.NotJoined = c != nil && c.Status != api.ConditionTrue && c.Reason == api.ReasonNotJoined
+		seen.NotJoined = c != nil && c.Status != api.ConditionTrue && (c.Reason == api.ReasonNotJoined || c.Reason == api.ReasonWaitingForCluster)
 	}
 	return seen
 }

@@ -1,0 +1,125 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const suite = "kubernetes"
+
+// The request and the folder of the VNF package that it speaks of.
+const (
+	body       = "testdata/request.json"
+	packageDir = "testdata/package"
+)
+
+// What makes a server a master or a worker, as the request names it.
+const (
+	masterPoint  = "masterNode_CP1"
+	workerPoint  = "workerNode_CP2"
+	masterAspect = "master_instance"
+	workerAspect = "worker_instance"
+)
+
+// cluster is a VNF that brings its Kubernetes.
+type cluster struct {
+	*sitetest.World
+	*sitetest.VNF
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	w := &cluster{World: sitetest.NewWorld(t, lab.KindNspawn)}
+	w.VNF = w.NewVNF()
+	t.Cleanup(w.Explain)
+	return w
+}
+
+// draw adds servers to the stack.
+func (w *cluster) draw(masters, workers int) {
+	for range masters {
+		w.Draw("master", masterPoint, masterAspect)
+	}
+	for range workers {
+		w.Draw("worker", workerPoint, workerAspect)
+	}
+}
+
+// boot boots the machines of servers, side by side.
+func (w *cluster) boot(servers ...api.Server) {
+	w.T.Helper()
+	userData := w.UserData()
+	var specs []lab.Spec
+	for _, s := range servers {
+		spec := sitetest.Spec(s, userData)
+		spec.Engine = lab.EngineForKubelet
+		specs = append(specs, spec)
+	}
+	w.Boot(func(ctx context.Context, spec lab.Spec) (lab.Node, error) { return w.Lab.Nspawn(ctx, spec) }, specs...)
+}
+
+// kubectl runs it on the first master, as the cluster's administrator.
+func (w *cluster) kubectl(args ...string) string {
+	w.T.Helper()
+	return w.Of(masterPoint)[0].Run(append([]string{"kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+}
+
+// apply applies objects, YAML, as the cluster's administrator.
+func (w *cluster) apply(objects string) {
+	w.T.Helper()
+	const file = "/root/objects.yaml"
+	if err := w.Of(masterPoint)[0].Push(w.T.Context(), file, 0o600, []byte(objects)); err != nil {
+		w.T.Fatal(err)
+	}
+	w.kubectl("apply", "-f", file)
+}
+
+// sound asserts what holds after every operation: the cluster has a Node for each machine and
+// no other, all Ready.
+func (w *cluster) sound() {
+	w.T.Helper()
+	var want []string
+	for _, m := range slices.Concat(w.Of(masterPoint), w.Of(workerPoint)) {
+		m.Ready()
+		want = append(want, m.Name()+"=True")
+	}
+	slices.Sort(want)
+	got := strings.Fields(w.kubectl("get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}`))
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		w.T.Errorf("the cluster has the Nodes %v, want %v", got, want)
+	}
+}
+
+// answers waits until a Deployment of three answers a Pod by its Service.
+func (w *cluster) answers() {
+	w.T.Helper()
+	w.apply(deployment)
+	w.Until("the Deployment is available", func() error {
+		if got := w.kubectl("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"); got != "3" {
+			return fmt.Errorf("%q replicas are available", got)
+		}
+		return nil
+	})
+}
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - {name: web, image: "registry.k8s.io/pause:3.10.1"}
+`

@@ -1,0 +1,2 @@
+#!/bin/sh
+# Joins nothing: the test does what an owner would have this script do.
