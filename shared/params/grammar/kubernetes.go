@@ -49,6 +49,8 @@ func ImageRepository(s string) (string, error) {
 		return "", problem(s, "begins with a scheme; write host[:port][/path] only")
 	case strings.Contains(s, "@"):
 		return "", problem(s, "holds a user or a digest; write host[:port][/path] only")
+	case host == "":
+		return "", problem(s, "has no host before the path")
 	case len(s) > longestRepository:
 		return "", problem(s, "has %d bytes; at most %d are allowed, because the names of images follow", len(s), longestRepository)
 	}
