@@ -36,11 +36,11 @@ func (c *checker) cluster(s *api.ClusterSection, role api.Role, at fault.At) {
 	if s.CertificateKey != "" && !sha256Hex.MatchString(s.CertificateKey) {
 		c.say(at.Key("certificateKey"), "expected 64 hexadecimal digits in lower case") // not repeated
 	}
-	if s.CertificateKey != "" && role != api.RoleMaster {
-		c.say(at.Key("certificateKey"), "is for masters alone")
+	if s.CertificateKey != "" {
+		c.master(role, at.Key("certificateKey"))
 	}
-	if s.Initialize && role != api.RoleMaster {
-		c.say(at.Key("initialize"), "is for masters alone")
+	if s.Initialize {
+		c.master(role, at.Key("initialize"))
 	}
 	c.servers(s.Masters, at.Key("masters"))
 }

@@ -65,6 +65,15 @@ func check(doc *api.NodeConfig) fault.List {
 	if doc.Cluster != nil {
 		c.cluster(doc.Cluster, doc.Role, fault.Root.Key("cluster"))
 	}
+	if doc.Kubernetes != nil {
+		c.kubernetes(doc.Kubernetes, doc.Role, fault.Root.Key("kubernetes"))
+	}
+	if doc.ControlPlane != nil {
+		c.controlPlane(doc.ControlPlane, doc.Role, fault.Root.Key("controlPlane"))
+	}
+	if doc.PodNetwork != nil {
+		c.podNetwork(doc.PodNetwork, doc.Role, fault.Root.Key("podNetwork"))
+	}
 	if doc.ClusterMembers != nil {
 		c.clusterMembers(doc.ClusterMembers, fault.Root.Key("clusterMembers"))
 	}

@@ -21,6 +21,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(goodRegistries))
 	f.Add([]byte(goodRegistry))
 	f.Add([]byte(clusterDocument))
+	f.Add([]byte(kubernetesDocument))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		doc, err := document.Decode(content)
 		if err != nil {
@@ -65,6 +66,12 @@ func words(t *testing.T, doc *api.NodeConfig) {
 		}
 		if r.HostsEntry != nil {
 			oneWord(t, append(r.HostsEntry.Names, r.HostsEntry.Address)...)
+		}
+	}
+	if s := doc.Kubernetes; s != nil {
+		oneWord(t, s.Version)
+		if s.ImageRepository != "" {
+			oneWord(t, s.ImageRepository)
 		}
 	}
 	for _, f := range doc.Files() {

@@ -34,6 +34,12 @@ func (c *NodeConfig) Files() []FileReference {
 	for i := range c.Registries {
 		add(c.Registries[i].CACertificate)
 	}
+	if c.Kubernetes != nil {
+		add(c.Kubernetes.KubeadmConfig)
+	}
+	if c.PodNetwork != nil {
+		add(c.PodNetwork.Manifest)
+	}
 	return files
 }
 

@@ -20,7 +20,10 @@ var proofs = map[string][]string{
 	"Registry":          {api.ConditionRegistryRunning},
 	"Registries":        {api.ConditionRegistriesConnected},
 	"PersistentVolumes": {api.ConditionPersistentVolumesRegistered},
+	"Kubernetes":        {api.ConditionEngineReady, api.ConditionKubernetesInstalled},
 	"Cluster":           {api.ConditionClusterMember},
+	"ControlPlane":      {api.ConditionControlPlaneHealthy},
+	"PodNetwork":        {api.ConditionPodNetworkReady},
 	"ClusterMembers":    {api.ConditionClusterMembersCurrent},
 	"ClusterDepartures": {api.ConditionClusterMembersLeft},
 	"ClusterAccess":     {api.ConditionClusterAccessReady},
@@ -82,5 +85,23 @@ func TestAnEmptyListIsNotAMissingOne(t *testing.T) {
 		if (back.Registries == nil) != (name == "missing") {
 			t.Errorf("%s: %s gives back %#v", name, text, back.Registries)
 		}
+	}
+}
+
+// A file that is not listed is neither sent to the node nor kept there.
+func TestTheFilesOfADocument(t *testing.T) {
+	file := func(name string) *api.FileReference { return &api.FileReference{Sha256: name} }
+	doc := api.NodeConfig{
+		Registry:   &api.RegistrySection{Image: api.RegistryImage{File: file("image")}},
+		Registries: []api.RegistryConnection{{CACertificate: file("ca")}, {CACertificate: file("ca")}, {}},
+		Kubernetes: &api.KubernetesSection{KubeadmConfig: file("kubeadm")},
+		PodNetwork: &api.PodNetworkSection{Manifest: file("network")},
+	}
+	want := []api.FileReference{*file("image"), *file("ca"), *file("kubeadm"), *file("network")}
+	if diff := cmp.Diff(want, doc.Files()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if files := (&api.NodeConfig{Kubernetes: &api.KubernetesSection{}, PodNetwork: &api.PodNetworkSection{}}).Files(); files != nil {
+		t.Errorf("none is named, and got %v", files)
 	}
 }

@@ -32,6 +32,10 @@ func CheckFile(use FileUse, content io.Reader, p *Params, now time.Time) (Report
 		c.image(source)
 	case UseScript:
 		c.script(source)
+	case UsePodNetwork:
+		c.small(source, c.podNetwork)
+	case UseKubeadmConfig:
+		c.small(source, c.kubeadmConfig)
 	default:
 		return Report{}, fmt.Errorf("checking %s: unknown use %q", use.Path, use.Use)
 	}

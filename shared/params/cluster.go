@@ -18,7 +18,8 @@ func (o *object) cluster() *Cluster {
 		VIMName:        text(o, "vim_name", optional, grammar.Label),
 		HelmScriptPath: text(o, keyHelmScriptPath, optional, grammar.PackagePath),
 	}
-	c.Master = o.object(keyMaster, required).masterNode()
+	c.Kubernetes = o.object(keyKubernetes, optional).kubernetes()
+	c.Master = o.object(keyMaster, required).masterNode(c.Kubernetes)
 	c.Worker = o.object(keyWorker, required).workerNode()
 	c.Proxy = o.object(keyProxy, optional).proxy()
 	c.StorageServer = o.object(keyStorage, optional).storageServer()
@@ -29,6 +30,9 @@ func (o *object) cluster() *Cluster {
 		c.Registries = append(c.Registries, conn.registryConnection())
 	}
 	c.Members = o.object(keyMembers, optional).clusterMembers()
+	if c.Kubernetes != nil && c.Members == nil {
+		c.Members = &ClusterMembers{EndpointPort: defaultEndpointPort, Access: AccessTacker}
+	}
 	o.close()
 	o.crossCheck(c)
 	return c
@@ -49,7 +53,7 @@ func (o *object) clusterNode() Node {
 	return n
 }
 
-func (o *object) masterNode() MasterNode {
+func (o *object) masterNode(k *Kubernetes) MasterNode {
 	m := MasterNode{
 		Node:           o.clusterNode(),
 		PodCIDR:        o.cidr(keyPodCIDR, defaultPodCIDR),
@@ -57,7 +61,9 @@ func (o *object) masterNode() MasterNode {
 		ClusterCPName:  text(o, "cluster_cp_name", required, grammar.ResourceName),
 		ClusterFIPName: text(o, "cluster_fip_name", optional, grammar.ResourceName),
 	}
-	if m.PodCIDR.Overlaps(m.ClusterCIDR) {
+	if k != nil {
+		o.checkNetworks(m, k)
+	} else if m.PodCIDR.Overlaps(m.ClusterCIDR) {
 		o.warnOverlap(m)
 	}
 	o.explainPodCIDR(m)

@@ -11,6 +11,7 @@ func (o *object) crossCheck(c *Cluster) {
 	o.checkRoles(c)
 	o.checkServers(c.Registries)
 	o.checkHostNames(c.Registries)
+	o.checkKubernetes(c)
 }
 
 func (o *object) checkPVs(c *Cluster) {

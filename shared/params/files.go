@@ -7,10 +7,12 @@ type Use string
 
 // The uses of package files.
 const (
-	UseManifest    Use = "manifest"    // PersistentVolume objects
-	UseCertificate Use = "certificate" // CA certificates, PEM
-	UseImage       Use = "image"       // the registry's container image
-	UseScript      Use = "script"      // a script that other software runs
+	UseManifest      Use = "manifest"       // PersistentVolume objects
+	UseCertificate   Use = "certificate"    // CA certificates, PEM
+	UseImage         Use = "image"          // the registry's container image
+	UseScript        Use = "script"         // a script that other software runs
+	UsePodNetwork    Use = "pod-network"    // the objects of a cluster's Pod network
+	UseKubeadmConfig Use = "kubeadm-config" // kubeadm's configuration of a cluster
 )
 
 // FileUse is one place where the parameters name a file of the VNF package. A
@@ -55,6 +57,11 @@ func (u *fileUses) cluster(c *Cluster, at fault.At) {
 	}
 	for i, r := range c.Registries {
 		u.add(UseCertificate, r.CertificatePath, at.Key(keyRegistries).Index(i).Key(keyCertificatePath))
+	}
+	if k := c.Kubernetes; k != nil {
+		at := at.Key(keyKubernetes)
+		u.add(UsePodNetwork, k.PodNetworkPath, at.Key(keyPodNetworkPath))
+		u.add(UseKubeadmConfig, k.KubeadmConfigPath, at.Key(keyKubeadmPath))
 	}
 	u.add(UseScript, c.HelmScriptPath, at.Key(keyHelmScriptPath))
 }

@@ -16,6 +16,7 @@ const (
 	keyManifestPath    = "pv_manifest_file_path"
 	keyNFSServerCP     = "nfs_server_cp"
 	keyMembers         = "cluster_members"
+	keyKubernetes      = "kubernetes"
 	keyRegistries      = "private_registry_connection_info"
 	keyCertificatePath = "certificate_path"
 	keyImagePath       = "image_path"
@@ -39,4 +40,9 @@ const (
 	keyPodCIDR     = "pod_cidr"
 	keyClusterCIDR = "cluster_cidr"
 	keyHosts       = "hosts_string"
+
+	keyVersion         = "version"
+	keyImageRepository = "image_repository"
+	keyPodNetworkPath  = "pod_network_manifest_path"
+	keyKubeadmPath     = "kubeadm_config_path"
 )

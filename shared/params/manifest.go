@@ -30,13 +30,9 @@ type PersistentVolume struct {
 // them. The error is a fault.List with pointers into the object; where there are
 // several objects, the message says which.
 func ReadManifest(data []byte) ([]PersistentVolume, error) {
-	documents, err := strict.Documents(data)
+	objects, err := manifestObjects(data)
 	if err != nil {
 		return nil, err
-	}
-	var objects []manifestObject
-	for _, document := range documents {
-		objects = append(objects, objectsOf(document)...)
 	}
 	if len(objects) == 0 {
 		return nil, fault.List{fault.Root.Fault("holds no object; expected a PersistentVolume")}
@@ -52,12 +48,7 @@ func ReadManifest(data []byte) ([]PersistentVolume, error) {
 		if first, again := names.seen(pv.Name, i); again {
 			r.fault("/metadata/name", "%q is the name of object %d already", pv.Name, first+1)
 		}
-		for _, f := range r.faults.sorted(nil, fault.Root) {
-			if len(objects) > 1 {
-				f.Message += fmt.Sprintf(" (object %d)", i+1)
-			}
-			faults = append(faults, f)
-		}
+		faults = append(faults, ofObject(r.faults.sorted(nil, fault.Root), i, len(objects))...)
 		volumes = append(volumes, pv)
 	}
 	if len(faults) > 0 {
@@ -71,6 +62,29 @@ type manifestObject struct {
 	node   *jsontree.Node
 	text   json.RawMessage
 	broken *fault.Fault
+}
+
+// manifestObjects are the objects of a file.
+func manifestObjects(data []byte) ([]manifestObject, error) {
+	documents, err := strict.Documents(data)
+	if err != nil {
+		return nil, err
+	}
+	var objects []manifestObject
+	for _, document := range documents {
+		objects = append(objects, objectsOf(document)...)
+	}
+	return objects, nil
+}
+
+// ofObject says in each fault of which of several objects it is.
+func ofObject(faults fault.List, i, of int) fault.List {
+	for j := range faults {
+		if of > 1 {
+			faults[j].Message += fmt.Sprintf(" (object %d)", i+1)
+		}
+	}
+	return faults
 }
 
 // objectsOf are the items of a document that is a List, as kubectl prints several
@@ -92,16 +106,24 @@ func objectsOf(document json.RawMessage) []manifestObject {
 	return objects
 }
 
-func (r *reader) persistentVolume(found manifestObject) PersistentVolume {
+// object is one of a manifest; nil if it is none.
+func (r *reader) object(found manifestObject) *object {
 	if found.broken != nil {
 		r.fault(fault.Root, "%s", found.broken.Message)
-		return PersistentVolume{}
+		return nil
 	}
 	if found.node.Kind != jsontree.Object {
 		r.wrongKind(fault.Root, found.node.Kind, required, jsontree.Object)
+		return nil
+	}
+	return &object{r: r, at: fault.Root, node: found.node}
+}
+
+func (r *reader) persistentVolume(found manifestObject) PersistentVolume {
+	o := r.object(found)
+	if o == nil {
 		return PersistentVolume{}
 	}
-	o := &object{r: r, at: fault.Root, node: found.node}
 	text(o, "apiVersion", required, exactly("v1"))
 	if text(o, "kind", required, exactly("PersistentVolume")) == "" {
 		return PersistentVolume{}

@@ -61,8 +61,12 @@ type Cluster struct {
 	// no server twice. 0..N. REG: private_registry_connection_info.
 	Registries []RegistryConnection
 	// Members has nodehitch help servers to become and to cease to be members of the
-	// cluster; nil leaves that to others. 0..1, beyond the specifications: cluster_members.
+	// cluster; nil leaves that to others. Kubernetes implies it. 0..1, beyond the
+	// specifications: cluster_members.
 	Members *ClusterMembers
+	// Kubernetes has nodehitch make the cluster and join its machines; nil leaves that to the
+	// image or to a script. 0..1, beyond the specifications: kubernetes.
+	Kubernetes *Kubernetes
 	// HelmScriptPath is the package path of the script that installs Helm, empty
 	// where there is none. Kept like ScriptPath. 0..1. Tacker's sample driver:
 	// helm_installation_script_path.
@@ -127,6 +131,21 @@ const (
 	AccessTacker ClusterAccess = "tacker"
 	AccessAdmin  ClusterAccess = "cluster-admin"
 )
+
+// Kubernetes is the cluster that nodehitch makes with kubeadm.
+type Kubernetes struct {
+	// Version is that of Kubernetes, x.y.z. 1: version.
+	Version string
+	// ImageRepository is where the images of Kubernetes are pulled from, empty for kubeadm's
+	// default. 0..1: image_repository.
+	ImageRepository string
+	// PodNetworkPath is the package path of the objects of the Pods' network, empty if the
+	// image brings the network. 0..1: pod_network_manifest_path.
+	PodNetworkPath string
+	// KubeadmConfigPath is the package path of kubeadm's own configuration of the cluster,
+	// empty for none. 0..1: kubeadm_config_path.
+	KubeadmConfigPath string
+}
 
 // WorkerNode is the role of worker nodes. GUIDE: worker_node.
 type WorkerNode struct {

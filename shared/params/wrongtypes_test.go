@@ -18,7 +18,7 @@ import (
 // in the place of each value that the samples give and nodehitch knows.
 func TestAValueOfAWrongTypeIsAFaultAtItsPlace(t *testing.T) {
 	wrong := []string{`null`, `true`, `-1e400`, `[]`, `[[[]]]`, `{}`, `{"":{"":[]}}`, `"\ud800"`, `""`}
-	for _, file := range bodies(t, "testdata/*.json", 3) {
+	for _, file := range bodies(t, "testdata/*.json", 4) {
 		body := read(t, file)
 		root, broken := jsontree.Parse(body)
 		if broken != nil {
@@ -77,7 +77,7 @@ func parent(place string) string { return place[:max(0, strings.LastIndexByte(pl
 var requiredNames = []string{
 	"additionalParams", "cinder_volume_setup_params", "cluster_cp_name", "connection_type", "cpConfig", "cpdId", "export_dir", "export_to", "extCps",
 	"flavourId", "id", "master_node", "mount_to", "nfs_server_cp", "nfs_server_setup_params", "pv_manifest_file_path", "resourceId", "script_path",
-	"server", "ssh_cp_name", "vimType", "volume_resource_id", "worker_node",
+	"server", "ssh_cp_name", "version", "vimType", "volume_resource_id", "worker_node",
 }
 
 // mayBeEmpty reports whether the empty text at a place is as good as nothing there.

@@ -75,7 +75,7 @@ func (r *records) speakers(i store.Instance) {
 
 func isOfOneMaster(condition string) bool {
 	return slices.Contains([]string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent,
-		api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady}, condition)
+		api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady, api.ConditionPodNetworkReady}, condition)
 }
 
 // sequences are the numbers of the operations of an instance, in order.

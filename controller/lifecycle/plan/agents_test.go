@@ -46,8 +46,10 @@ func TestNoAgentIsGivenWhatItDoesNotUnderstand(t *testing.T) {
 			agent, known := in.Agents[n.ID]
 			for _, section := range whole.Nodes[i].Config.Sections() {
 				takes, has, why := !known || agent.Understands(section), slices.Contains(n.Config.Sections(), section), n.why(section)
-				// What lies on storage that an old agent is not given waits for it.
-				waits := section == api.SectionRegistry && n.withholds(api.SectionStorage) || section == api.SectionPersistentVolumes && storage.Asked != ""
+				// What lies on storage that an old agent is not given waits for it, and so does a cluster
+				// that the agent would have to make.
+				waits := section == api.SectionRegistry && n.withholds(api.SectionStorage) || section == api.SectionPersistentVolumes && storage.Asked != "" ||
+					section == api.SectionCluster && n.withholds(api.SectionKubernetes) || section == api.SectionControlPlane && n.withholds(api.SectionCluster)
 				switch {
 				case has && takes:
 					given[section]++

@@ -42,6 +42,7 @@ func (o *Output) addCluster(in Input, owner *Node) {
 			n.addClusterSection(in, own)
 		}
 	}
+	o.addControlPlane(in)
 	if owner != nil {
 		o.addClusterOwned(in, owner)
 	}
@@ -59,6 +60,9 @@ func (n *Node) addClusterSection(in Input, section api.ClusterSection) {
 			in.Params.Cluster.Master.ClusterCPName))
 		return
 	}
+	if n.isWithoutKubernetes() {
+		return
+	}
 	section.BootstrapToken = bootstrapToken(in.Cluster.Secret, n.ID)
 	if n.takes(in, api.SectionCluster, &section) {
 		n.Config.Cluster = &section
@@ -68,7 +72,11 @@ func (n *Node) addClusterSection(in Input, section api.ClusterSection) {
 // addClusterOwned gives the owner what only a member can do for the cluster.
 func (o *Output) addClusterOwned(in Input, owner *Node) {
 	if !slices.Contains(o.CarriedOver.Members, owner.ID) {
-		for _, section := range []string{api.SectionClusterMembers, api.SectionClusterDepartures, api.SectionClusterAccess} {
+		sections := []string{api.SectionClusterMembers, api.SectionClusterDepartures, api.SectionClusterAccess}
+		if in.Params.Cluster.Kubernetes != nil {
+			sections = append(sections, api.SectionPodNetwork)
+		}
+		for _, section := range sections {
 			owner.waitFor(owner, section, api.ReasonNotJoined, fmt.Sprintf("the master %s (%s) is no member of the cluster yet", owner.Name, owner.ID))
 		}
 		return
@@ -84,6 +92,7 @@ func (o *Output) addClusterOwned(in Input, owner *Node) {
 		owner.Config.ClusterMembers = members
 	}
 	o.addDepartures(in, owner)
+	o.addPodNetwork(in, owner)
 	access := &api.ClusterAccessSection{Role: api.ClusterAccessSectionRole(in.Params.Cluster.Members.Access)}
 	if owner.takes(in, api.SectionClusterAccess, access) {
 		owner.Config.ClusterAccess = access

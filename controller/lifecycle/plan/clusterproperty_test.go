@@ -20,12 +20,32 @@ func drawMembers(t *rapid.T, in *Input) {
 			in.Leaving = append(in.Leaving, s.ID)
 		}
 	}
+	if rapid.Bool().Draw(t, "kubernetes") {
+		drawKubernetes(t, in)
+	}
 	in.Cluster = Cluster{Secret: []byte("secret"), CACertificateHash: rapid.SampledFrom([]string{"", hash}).Draw(t, "hash")}
 	for _, s := range in.Topology.Servers {
 		if s.Name == "m" && rapid.IntRange(0, 2).Draw(t, "a member before") == 0 {
 			in.CarriedOver.Members = append(in.CarriedOver.Members, s.ID)
 		}
 	}
+}
+
+// drawKubernetes has nodehitch make the cluster, with package files in any state.
+func drawKubernetes(t *rapid.T, in *Input) {
+	k := &params.Kubernetes{Version: "1.34.4", ImageRepository: rapid.SampledFrom([]string{"", "10.10.0.3:5000"}).Draw(t, "repository")}
+	k.PodNetworkPath = rapid.SampledFrom([]string{"", "net.yaml"}).Draw(t, "network")
+	k.KubeadmConfigPath = rapid.SampledFrom([]string{"", "kubeadm.yaml"}).Draw(t, "configuration")
+	for _, path := range []string{"net.yaml", "kubeadm.yaml"} {
+		switch rapid.IntRange(0, 7).Draw(t, "file of the cluster") {
+		case 0: // not uploaded
+		case 1:
+			in.Files[path] = File{Problem: "is faulty"}
+		default:
+			in.Files[path] = File{SHA256: path}
+		}
+	}
+	in.Params.Cluster.Kubernetes = k
 }
 
 // beganOrEnded reports whether the cluster came to be between two plans, or is no more: its only
@@ -79,7 +99,7 @@ func TestNoClusterIsMadeTwice(t *testing.T) {
 				t.Fatalf("members %v, the hash %q is known, and %s has %+v", members, want, n.ID, section)
 			}
 		}
-		resolved := out.Endpoint != "" && nodeOf(out, api.RoleMaster) != nil
+		resolved := out.Endpoint != "" && nodeOf(out, api.RoleMaster) != nil && !nodeOf(out, api.RoleMaster).withholds(api.SectionKubernetes)
 		if makes > 1 || (makes == 1) != (resolved && len(members) == 0 && in.Nodes[out.CarriedOver.Owner].NotJoined) {
 			t.Fatalf("%d masters make the cluster of the members %v, at %q", makes, members, out.Endpoint)
 		}

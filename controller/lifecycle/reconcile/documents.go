@@ -152,7 +152,7 @@ func expectNoMore(t *tx.Tx, expected []string) error {
 // dropOwned removes what one master does for the whole cluster from a master that left: until
 // its identity ends it keeps its last document, against the master that speaks now.
 func dropOwned(t *tx.Tx, n *store.Node) error {
-	owned := []string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent, api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady}
+	owned := []string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent, api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady, api.ConditionPodNetworkReady}
 	if !slices.ContainsFunc(owned, func(condition string) bool { return slices.Contains(n.Conditions, condition) }) {
 		return nil
 	}
@@ -160,7 +160,7 @@ func dropOwned(t *tx.Tx, n *store.Node) error {
 	if err != nil {
 		return err
 	}
-	config.PersistentVolumes, config.ClusterMembers, config.ClusterDepartures, config.ClusterAccess = nil, nil, nil, nil
+	config.PersistentVolumes, config.ClusterMembers, config.ClusterDepartures, config.ClusterAccess, config.PodNetwork = nil, nil, nil, nil, nil
 	n.Conditions = config.ConditionTypes()
 	return putDocument(t, n, config, config.Digest())
 }

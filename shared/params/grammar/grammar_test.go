@@ -136,6 +136,23 @@ var tables = map[string]table{
 		takes:  same("nfs-pv1", "a", "a.b-c.d1", "1a", strings.Repeat("a", 253)),
 		refuse: map[string]string{"": "Kubernetes", "NFS": "Kubernetes", "a_b": "Kubernetes", "-a": "Kubernetes", "a-": "Kubernetes", "a..b": "Kubernetes", ".a": "Kubernetes", "a\n": "Kubernetes", "../a": "Kubernetes", strings.Repeat("a", 254): "Kubernetes"},
 	},
+	"KubernetesVersion": {
+		parse: grammar.KubernetesVersion,
+		takes: same("1.31.0", "1.34.4", "1.100.0"),
+		refuse: map[string]string{
+			"": "three numbers", "1.34": "three numbers", "v1.34": "three numbers", "v1.34.4": "write 1.34.4", "1.34.4-rc.1": "three numbers", "1.34.4+k3s1": "three numbers", "1.034.4": "three numbers",
+			"1.34.4\n": "three numbers", " 1.34.4": "three numbers", "latest": "three numbers", "1.30.9": "too old", "1.9.0": "expected 1.31.0 or later", "2.0.0": "Kubernetes 1", "0.34.0": "Kubernetes 1", "1.123456.0": "three numbers",
+		},
+	},
+	"ImageRepository": {
+		parse: grammar.ImageRepository,
+		takes: same("registry.k8s.io", "10.10.0.3:5000", "10.10.0.3", "[fd00::3]:5000/k8s", "registry.example.com:5000/mirror/k8s.io/a_b--c", "registry:5000", "docker.io/mine", "localhost/k8s", "registry.example.com/"+strings.Repeat("a", 179)),
+		refuse: map[string]string{
+			"": "empty", "https://registry.k8s.io": "scheme", "user:secret@registry.k8s.io": "user", "registry.k8s.io@sha256:0b5e": "digest", "mine": "docker.io/mine", "mine/k8s": "docker.io/mine/k8s",
+			"registry.k8s.io/": "the part \"\"", "registry.k8s.io//a": "the part \"\"", "registry.k8s.io/K8s": "lower-case", "registry.k8s.io/a:v1": "neither a tag", "registry.k8s.io/../a": "lower-case", "registry.k8s.io/a b": "lower-case", "registry.k8s.io/a\n": "lower-case",
+			"registry.k8s.io:0": "TCP port", "fd00::3": "brackets", "registry .io": "host name", "-r.io": "host name", "/a": "no host", ":5000/a": "no host", "registry.example.com/" + strings.Repeat("a", 180): "201 bytes",
+		},
+	},
 	"Opaque": {
 		parse:  grammar.Opaque,
 		takes:  same("http://user1:password1@host1:port1", "10.0.0.1,registry.example.com", "x", "p'a\"s$s`w\\o%rd"),
