@@ -142,7 +142,7 @@ spec:
     - -uc
     - |
       for node in %s %s; do
-        until [ "$(busybox wget -qO- http://web)" = $node ]; do busybox usleep 100000; done
+        until [ "$(timeout 2 busybox wget -qO- http://web)" = $node ]; do usleep 100000; done
       done
 `, name, m.worker.Name(), kube.TestImage, m.master.Name(), m.worker.Name()))
 	m.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", "pod/"+name, "--timeout=3m")
