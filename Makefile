@@ -95,7 +95,7 @@ test-e2e: build package-lab ## Black-box cases in the lab, and their table (root
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist/results && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results/results.md
 .PHONY: e2e
-e2e: deps build package-lab kube containerd ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
+e2e: deps build package-lab kubernetes containerd ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
 	status=0; go run ./e2e/results/cmd/e2e-parts $(RESULTS)/e2e $(PART) || status=$$?; \
 	$(E2E_TABLE) || [[ -n "$(PART)" ]] || status=$$?; exit $$status
 
@@ -157,6 +157,10 @@ images: deps-lab ## Build the lab's machine images into the cache
 .PHONY: kube
 kube: ## Build etcd and Kubernetes' API server for tests into the cache, once (minutes)
 	go run ./e2e/kube/cmd/kube-build
+
+.PHONY: kubernetes
+kubernetes: deps-lab ## Build what the lab's machines need to be a cluster of Kubernetes into the cache, once (minutes, root)
+	go run ./e2e/kube/cmd/kube-build -machines
 
 .PHONY: etcd
 etcd: ## Build etcd for tests into the cache, once (a minute)

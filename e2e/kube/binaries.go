@@ -38,15 +38,20 @@ func FindEtcd(cache string) (*Binaries, error) {
 }
 
 func (s set) find(cache string, notBuilt error) (*Binaries, error) {
+	key, err := s.key()
+	if err != nil {
+		return nil, err
+	}
+	return find(cache, s.name, key, notBuilt)
+}
+
+// find returns what was built into a cache by that name.
+func find(cache, name, key string, notBuilt error) (*Binaries, error) {
 	open, err := image.OpenCache(cache, func(string, ...any) {})
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.key()
-	if err != nil {
-		return nil, errors.Join(err, open.Close())
-	}
-	dir, found, err := open.Find(s.name, key)
+	dir, found, err := open.Find(name, key)
 	if err == nil && !found {
 		err = notBuilt
 	}
@@ -60,13 +65,13 @@ func (s set) find(cache string, notBuilt error) (*Binaries, error) {
 func (b *Binaries) Close() error { return b.cache.Close() }
 
 // moduleDir is the folder whose go.mod names all versions.
-func moduleDir() string { return sourcetree.Path("e2e/kube/binaries") }
+func (s set) moduleDir() string { return filepath.Join(sourcetree.Path("e2e/kube"), s.module) }
 
 // key changes with everything that makes other programs, apart from the Go version.
 func (s set) key() (string, error) {
 	parts := []string{runtime.GOOS, runtime.GOARCH, fmt.Sprintf("%q", s.programs), fmt.Sprintf("%q", buildArguments)}
 	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(moduleDir(), name))
+		content, err := os.ReadFile(filepath.Join(s.moduleDir(), name))
 		if err != nil {
 			return "", err
 		}

@@ -14,20 +14,30 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/mod/modfile"
+
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
 )
 
-// set is what is built and kept together.
+// set is what is built and kept together, from a module of the folder e2e/kube.
 type set struct {
-	name     string
-	programs []program
+	name, module string
+	programs     []program
 }
 
 type program struct{ name, path string }
 
 var (
-	allPrograms = set{"kube", programs}
-	etcdAlone   = set{"etcd", programs[:1]}
+	allPrograms = set{"kube", kubernetesModule, programs}
+	etcdAlone   = set{"etcd", kubernetesModule, programs[:1]}
+	// machinePrograms are what the lab's machines need besides, to be a cluster.
+	machinePrograms = set{"kube-machines", kubernetesModule, []program{
+		{"kubeadm", kubernetes + "/cmd/kubeadm"},
+		{"kubelet", kubernetes + "/cmd/kubelet"},
+		{"kube-scheduler", kubernetes + "/cmd/kube-scheduler"},
+		{"kube-proxy", kubernetes + "/cmd/kube-proxy"},
+	}}
+	coreDNS = set{"coredns", "coredns", []program{{"coredns", "github.com/coredns/coredns"}}}
 )
 
 // programs are those that the cluster consists of, and kubectl.
@@ -38,7 +48,10 @@ var programs = []program{
 	{"kubectl", kubernetes + "/cmd/kubectl"},
 }
 
-const kubernetes = "k8s.io/kubernetes"
+const (
+	kubernetes       = "k8s.io/kubernetes"
+	kubernetesModule = "binaries"
+)
 
 // buildArguments say each package that is compiled, for progress; the rest
 // makes the programs small, and the same wherever they are built.
@@ -89,13 +102,13 @@ func (s set) fill(ctx context.Context, dir string, log func(string, ...any)) err
 	if err := hasSpace(compiled); err != nil {
 		return err
 	}
-	flags, err := linkerFlags(ctx)
+	flags, err := s.linkerFlags()
 	if err != nil {
 		return err
 	}
 	for _, p := range s.programs {
 		began := time.Now()
-		cmd := goCommand(ctx, append(slices.Clone(buildArguments), "-ldflags", flags, "-o", filepath.Join(dir, p.name), p.path)...)
+		cmd := s.goCommand(ctx, append(slices.Clone(buildArguments), "-ldflags", flags, "-o", filepath.Join(dir, p.name), p.path)...)
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOCACHE="+compiled)
 		if err := run(cmd, s.name, p.name, log); err != nil {
 			return fmt.Errorf("building %s: %w", p.name, err)
@@ -109,27 +122,48 @@ func (s set) fill(ctx context.Context, dir string, log func(string, ...any)) err
 	return os.RemoveAll(compiled)
 }
 
-func goCommand(ctx context.Context, args ...string) *exec.Cmd {
+func (s set) goCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = moduleDir()
+	cmd.Dir = s.moduleDir()
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	return cmd
 }
 
-// linkerFlags put the version into the programs, which would not know it otherwise.
-func linkerFlags(ctx context.Context) (string, error) {
-	cmd := goCommand(ctx, "list", "-mod=readonly", "-m", "-f", "{{.Version}}", kubernetes)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
+const stripped = "-s -w"
+
+// Version is the version of Kubernetes, such as v1.34.4.
+func Version() (string, error) {
+	path := filepath.Join(allPrograms.moduleDir(), "go.mod")
+	content, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("asking go.mod for the version of Kubernetes: %w", err)
+		return "", err
 	}
-	version := strings.TrimSpace(string(out))
+	module, err := modfile.ParseLax(path, content, nil)
+	if err != nil {
+		return "", err
+	}
+	for _, required := range module.Require {
+		if required.Mod.Path == kubernetes {
+			return required.Mod.Version, nil
+		}
+	}
+	return "", fmt.Errorf("%s does not require %s", path, kubernetes)
+}
+
+// linkerFlags put the version into the programs of Kubernetes, which would not know it otherwise.
+func (s set) linkerFlags() (string, error) {
+	if s.module != kubernetesModule {
+		return stripped, nil
+	}
+	version, err := Version()
+	if err != nil {
+		return "", err
+	}
 	number := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(number) != 3 {
 		return "", fmt.Errorf("go.mod has version %q of Kubernetes: want v<major>.<minor>.<patch>", version)
 	}
-	flags := "-s -w"
+	flags := stripped
 	for name, value := range map[string]string{"gitVersion": version, "gitMajor": number[0], "gitMinor": number[1]} {
 		flags += " -X k8s.io/component-base/version." + name + "=" + value
 	}

@@ -42,6 +42,9 @@ func (l *Lab) Nspawn(ctx context.Context, s Spec) (Node, error) {
 	if s.System, err = s.System.OrDefault(); err != nil {
 		return nil, err
 	}
+	if s.Kubelet != nil {
+		s.Engine = EngineInstalled
+	}
 	layers, err := l.layers(ctx, s)
 	if err != nil {
 		return nil, err
@@ -83,6 +86,11 @@ func (n *nspawn) prepare(lower string) error {
 		seed + "network-config": n.spec.networkConfig("host0"),
 	} {
 		if err := writeFile(filepath.Join(n.root(), path), data, 0o600); err != nil {
+			return err
+		}
+	}
+	if n.spec.Kubelet != nil {
+		if err := n.prepareKubelet(); err != nil {
 			return err
 		}
 	}

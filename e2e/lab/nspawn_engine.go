@@ -26,15 +26,17 @@ func (l *Lab) BuildEngines(ctx context.Context) error {
 func (l *Lab) layers(ctx context.Context, s Spec) (string, error) {
 	var folders []string
 	var err error
-	switch s.Engine {
-	case NoEngine:
+	switch {
+	case s.Kubelet != nil:
+		folders, err = l.kubeletLayers(ctx, s)
+	case s.Engine == NoEngine:
 		if !s.NFSClient {
 			return l.cache.Nspawn(ctx, s.System)
 		}
 		folders, err = l.cache.NFSClient(ctx, s.System)
-	case EngineOffered:
+	case s.Engine == EngineOffered:
 		folders, err = l.cache.EngineOffered(ctx, s.System)
-	case EngineInstalled:
+	case s.Engine == EngineInstalled:
 		folders, err = l.cache.EngineInstalled(ctx, s.System)
 	}
 	return strings.Join(folders, ":"), err

@@ -60,6 +60,19 @@ type Spec struct {
 	NFSClient bool
 	// Engine says whether the machine can run containers of its own. No VM has EngineOffered.
 	Engine Engine
+	// Kubelet makes an nspawn node one that kubeadm can make a member of a cluster, with an
+	// engine: package kubetest has it. A VM cannot be one.
+	Kubelet *Kubelet
+}
+
+// Kubelet is what a machine with Debian's packages lacks, to be a member of a cluster. The
+// machine also has a default route, which leads nowhere, and its server id as machine-id.
+type Kubelet struct {
+	// Programs is a folder that is laid over the root: usr/bin/kubelet, kubeadm, kubectl.
+	Programs string
+	// Containerd is a folder from which the machine gets the content of its
+	// /var/lib/containerd, with the images of the cluster. See Lab.KeepContainerd.
+	Containerd string
 }
 
 // Engine is a node's container engine: Debian's docker.io, with containerd.
@@ -208,8 +221,15 @@ func (s Spec) networkConfig(device string) []byte {
 		addresses = append(addresses, strconv.Quote(also.String()))
 	}
 	config := fmt.Appendf(nil, "version: 2\nethernets:\n  %s:\n    addresses: [%s]\n", device, strings.Join(addresses, ", "))
+	var routes []string
 	if s.Metadata {
-		config = fmt.Appendf(config, "    routes: [{to: 169.254.169.254/32, via: %s}]\n", Gateway)
+		routes = append(routes, fmt.Sprintf("{to: 169.254.169.254/32, via: %s}", Gateway))
+	}
+	if s.Kubelet != nil {
+		routes = append(routes, fmt.Sprintf("{to: 0.0.0.0/0, via: %s}", Gateway))
+	}
+	if routes != nil {
+		config = fmt.Appendf(config, "    routes: [%s]\n", strings.Join(routes, ", "))
 	}
 	return config
 }

@@ -88,10 +88,12 @@ func (l *Lab) vmImage(ctx context.Context, s *Spec) (image.VM, error) {
 	if s.System, err = s.System.OrDefault(); err != nil {
 		return image.VM{}, err
 	}
-	switch s.Engine {
-	case EngineOffered:
+	switch {
+	case s.Kubelet != nil:
+		return image.VM{}, fmt.Errorf("node %s: no VM has what a kubelet needs: use an nspawn node", s.Name)
+	case s.Engine == EngineOffered:
 		return image.VM{}, fmt.Errorf("node %s: no VM has a container engine on offer: use an nspawn node, or EngineInstalled", s.Name)
-	case EngineInstalled:
+	case s.Engine == EngineInstalled:
 		return l.cache.VMWithEngine(ctx, s.System)
 	}
 	return l.cache.VM(ctx, s.System)

@@ -172,7 +172,7 @@ func TestWaitingForABuildEndsWithTheContext(t *testing.T) {
 // Every file that the recipes name is there, and each change of one makes
 // another image.
 func TestRecipesNameExistingFiles(t *testing.T) {
-	for _, r := range []recipe{baseRecipe, nspawnRecipe, vmRecipe, offeredRecipe(Debian12), installedRecipe(Debian12)} {
+	for _, r := range []recipe{baseRecipe, nspawnRecipe, vmRecipe, offeredRecipe(Debian12), installedRecipe(Debian12), kubeletRecipe} {
 		for _, path := range r.scripts {
 			if _, err := data.ReadFile(path); err != nil {
 				t.Error(err)

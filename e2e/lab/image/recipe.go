@@ -46,7 +46,7 @@ var nspawnRecipe = recipe{
 	enabled: []string{"multi-user.target.wants/systemd-networkd.service", "sysinit.target.wants/lab-disks.service"},
 }
 
-//go:embed rootfs masked.txt masked-vm.txt root-extend.sh layer-offer.sh layer-install.sh initrd-init.sh
+//go:embed rootfs masked.txt masked-vm.txt masked-kubelet.txt root-extend.sh layer-offer.sh layer-install.sh layer-add.sh initrd-init.sh
 var data embed.FS
 
 // key is the hash of everything that goes into the image of a system.

@@ -1,5 +1,6 @@
 // Command kube-build builds etcd, Kubernetes' API server and controller manager,
-// and kubectl into the cache, so that the tests that need them can run; with -etcd only etcd.
+// and kubectl into the cache, so that the tests that need them can run; with -etcd only etcd,
+// with -machines also what machines of the lab need to be a cluster.
 package main
 
 import (
@@ -19,8 +20,12 @@ func main() {
 	defer stop()
 	build, what := kube.Build, "Kubernetes' programs are"
 	alone := flag.Bool("etcd", false, "build etcd alone")
-	if flag.Parse(); *alone {
+	machines := flag.Bool("machines", false, "build also what machines of the lab need to be a cluster")
+	switch flag.Parse(); {
+	case *alone:
 		build, what = kube.BuildEtcd, "etcd is"
+	case *machines:
+		build, what = kube.BuildMachines, "all that machines need to be a cluster is"
 	}
 	began := time.Now()
 	if err := build(ctx, "", func(format string, args ...any) { fmt.Printf(format+"\n", args...) }); err != nil {

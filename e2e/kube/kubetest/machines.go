@@ -1,0 +1,31 @@
+package kubetest
+
+import (
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// Machines is the Kubelet of the machines of a test, for lab.Spec. It skips the test, with the
+// reason, if that is not built. Only a run with the long cases has built it for sure, so there
+// the test fails. Call it before the lab is opened: it is let go of when the test ends.
+func Machines(t testing.TB) *lab.Kubelet {
+	t.Helper()
+	machines, err := kube.FindMachines("")
+	switch {
+	case (errors.Is(err, kube.ErrNoMachines) || errors.Is(err, fs.ErrPermission)) && !results.Full():
+		t.Skip(err)
+	case err != nil:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := machines.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return machines.Kubelet
+}
