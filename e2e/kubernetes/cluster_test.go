@@ -2,11 +2,16 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -14,11 +19,14 @@ import (
 
 const suite = "kubernetes"
 
-// The request and the folder of the VNF package that it speaks of.
-const (
-	body       = "testdata/request.json"
-	packageDir = "testdata/package"
-)
+// The request, and the files of the VNF package that it speaks of.
+const body = "testdata/request.json"
+
+var packageFiles = map[string]string{
+	"Scripts/install_k8s_cluster.sh": "#!/bin/sh\n# The request has to have it. It is not run.\nexit 1\n",
+	"Files/pod-network.yaml":         string(kube.PodNetwork),
+	"Files/kubeadm.yaml":             kube.ProxyConfiguration,
+}
 
 // What makes a server a master or a worker, as the request names it.
 const (
@@ -32,11 +40,20 @@ const (
 type cluster struct {
 	*sitetest.World
 	*sitetest.VNF
+	kubelet    *lab.Kubelet
+	packageDir string
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	w := &cluster{World: sitetest.NewWorld(t, lab.KindNspawn)}
+	w := &cluster{kubelet: kubetest.Machines(t), packageDir: t.TempDir()}
+	for path, content := range packageFiles {
+		path = filepath.Join(w.packageDir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.World = sitetest.NewWorld(t, lab.KindNspawn)
 	w.VNF = w.NewVNF()
 	t.Cleanup(w.Explain)
 	return w
@@ -59,7 +76,7 @@ func (w *cluster) boot(servers ...api.Server) {
 	var specs []lab.Spec
 	for _, s := range servers {
 		spec := sitetest.Spec(s, userData)
-		spec.Engine = lab.EngineForKubelet
+		spec.Kubelet = w.kubelet
 		specs = append(specs, spec)
 	}
 	w.Boot(func(ctx context.Context, spec lab.Spec) (lab.Node, error) { return w.Lab.Nspawn(ctx, spec) }, specs...)
@@ -121,5 +138,5 @@ spec:
     metadata: {labels: {app: web}}
     spec:
       containers:
-      - {name: web, image: "registry.k8s.io/pause:3.10.1"}
+      - {name: web, image: "` + kube.TestImage + `", command: [sleep, inf]}
 `

@@ -13,7 +13,7 @@ func TestLife(t *testing.T) {
 	w := newCluster(t)
 	r := results.Begin(t, suite, "instantiate", "one master and two workers become a cluster: END completes when each Node is Ready, the Pods' network is there and CoreDNS is available")
 	w.draw(1, 2)
-	w.Apply(body, packageDir)
+	w.Apply(body, w.packageDir)
 	began := time.Now()
 	w.boot(w.Topology.Servers...)
 	w.Operate(api.Instantiate)
