@@ -95,22 +95,40 @@ func (c *Client) Remove(ctx context.Context, id string) error {
 	return err
 }
 
+// Serves returns nil if the member of this machine serves clients and sees a leader;
+// errors.Is(err, ErrNoLeader) if it sees none.
+func (c *Client) Serves(ctx context.Context) error {
+	return c.Healthy(ctx, Member{ClientURLs: []string{c.endpoint}})
+}
+
+// ErrNoLeader says that too few members run, or reach one another, for a quorum.
+var ErrNoLeader = errors.New("etcd has no leader")
+
 // Healthy returns nil if the member serves clients and sees a leader.
 func (c *Client) Healthy(ctx context.Context, m Member) error {
 	err := errors.New("it has not started")
 	for _, each := range m.ClientURLs {
-		var answer struct {
-			Health string `json:"health"`
-			Reason string `json:"reason"`
-		}
+		var answer health
 		if err = c.send(ctx, http.MethodGet, each+"/health", nil, &answer); err == nil && answer.Health == "true" {
 			return nil
 		}
 		if err == nil {
-			err = fmt.Errorf("it is not healthy: %s", answer.Reason)
+			err = answer
 		}
 	}
 	return err
+}
+
+// health is what a member says of itself. An unhealthy one does so with status 503.
+type health struct {
+	Health string `json:"health"`
+	Reason string `json:"reason"`
+}
+
+func (h health) Error() string { return "it is not healthy: " + h.Reason }
+
+func (h health) Is(target error) bool {
+	return target == ErrNoLeader && strings.Contains(h.Reason, "NO LEADER")
 }
 
 // Codes of gRPC.
@@ -160,6 +178,9 @@ func (c *Client) send(ctx context.Context, method, to string, body []byte, answe
 	content, err := io.ReadAll(io.LimitReader(got.Body, largest))
 	if err != nil {
 		return unusable("etcd does not answer: %v", err)
+	}
+	if unhealthy, asked := answer.(*health); asked && got.StatusCode == http.StatusServiceUnavailable && json.Unmarshal(content, unhealthy) == nil && unhealthy.Health != "" {
+		return nil
 	}
 	if got.StatusCode != http.StatusOK {
 		var refused refusal

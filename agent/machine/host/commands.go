@@ -26,6 +26,9 @@ type Paths struct {
 	DpkgLock string
 	// EngineSocket is where the container engine listens.
 	EngineSocket string
+	// Kubeadm is the directory of kubeadm's configuration while kubeadm runs. It is in memory,
+	// because the configuration contains secrets.
+	Kubeadm string
 }
 
 // MachinePaths are those of a real machine.
@@ -36,6 +39,7 @@ var MachinePaths = Paths{
 	RPMDatabases: []string{"/usr/lib/sysimage/rpm/rpmdb.sqlite", "/var/lib/rpm/rpmdb.sqlite", "/var/lib/rpm/Packages"},
 	DpkgLock:     "/var/lib/dpkg/lock-frontend",
 	EngineSocket: "/run/docker.sock",
+	Kubeadm:      "/run/nodehitch/kubeadm",
 }
 
 // byIDNames are the names that the disk of a Cinder volume may have in ByID: virtio-blk
@@ -129,6 +133,50 @@ func containerdConfigCommand(path string) Command {
 // validateDockerCommand does not know the flags of the running dockerd.
 func validateDockerCommand(file string) Command {
 	return Command{Argv: []string{"dockerd", "--validate", "--config-file", file}, Reads: true, Limit: 30 * time.Second}
+}
+
+func modprobeCommand(modules ...string) Command {
+	return Command{Argv: append([]string{"modprobe", "--all", "--"}, modules...), Limit: time.Minute}
+}
+
+func kubeadmVersionCommand() Command {
+	return Command{Argv: []string{"kubeadm", "version", "--output", "short"}, Reads: true, Limit: 30 * time.Second}
+}
+
+func kubeletVersionCommand() Command {
+	return Command{Argv: []string{"kubelet", "--version"}, Reads: true, Limit: 30 * time.Second}
+}
+
+// kubeadmLimit is longer than all waits of kubeadm's own together, so that kubeadm says what it
+// has waited for, and allows for images from a slow registry.
+const kubeadmLimit = 40 * time.Minute
+
+func kubeadmValidateCommand(file string) Command {
+	return Command{Argv: []string{"kubeadm", "config", "validate", "--config", file}, Reads: true, Limit: time.Minute}
+}
+
+// kubeadmPreflightCommand pulls only the images that are missing: kubeadm config images pull
+// would need the registry for all.
+func kubeadmPreflightCommand(file string) Command {
+	return Command{Argv: []string{"kubeadm", "init", "phase", "preflight", "--config", file}, Limit: kubeadmLimit}
+}
+
+func kubeadmInitCommand(file string) Command {
+	return Command{
+		Argv:  []string{"kubeadm", "init", "--config", file, "--upload-certs", "--skip-token-print", "--skip-certificate-key-print"},
+		Limit: kubeadmLimit,
+	}
+}
+
+func kubeadmJoinCommand(file string) Command {
+	return Command{Argv: []string{"kubeadm", "join", "--config", file}, Limit: kubeadmLimit}
+}
+
+func kubeadmUploadCommand(file string) Command {
+	return Command{
+		Argv:  []string{"kubeadm", "init", "phase", "upload-certs", "--config", file, "--upload-certs", "--skip-certificate-key-print"},
+		Limit: 5 * time.Minute,
+	}
 }
 
 // aptEnvironment keeps apt, dpkg and needrestart from asking anything.

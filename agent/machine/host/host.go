@@ -23,6 +23,8 @@ type Host struct {
 	Programs    EnginePrograms
 	Engine      Engine
 	Ports       Ports
+	Kernel      Kernel
+	Kubeadm     Kubeadm
 	// Changes counts what was changed on the machine; a converged node adds nothing.
 	Changes *Changes
 }

@@ -27,6 +27,8 @@ func LinuxAt(paths Paths, log *slog.Logger) *Host {
 		Programs:    &enginePrograms{run: run},
 		Engine:      newDocker(paths.EngineSocket, changes),
 		Ports:       &ports{proc: paths.Proc},
+		Kernel:      &linuxKernel{proc: paths.Proc, run: run, changes: changes},
+		Kubeadm:     &kubeadm{run: run, directory: paths.Kubeadm},
 		Changes:     changes,
 	}
 }

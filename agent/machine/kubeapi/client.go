@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"strings"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -57,6 +58,8 @@ type Client struct {
 	rights, renewal string
 	certificate     *x509.Certificate // the kubeconfig's; nil if it has none
 	authority       []byte            // the certificates by which the API server is trusted
+	http            *http.Client      // with the kubeconfig's credentials
+	server          string            // the API server's URL
 	idle            func()            // closes idle connections
 	// lost says that a request got no answer. Its connection, which others share, may
 	// lead to a machine that is gone, for most of a minute.
@@ -112,7 +115,7 @@ func (a *Access) dial(content *clientcmdapi.Config) (*Client, error) {
 	}
 	return &Client{
 		Interface: resources, Path: a.Kubeconfig, config: content, rights: a.Rights, renewal: cmp.Or(a.Renewal, "renew them, for example with `kubeadm certs renew admin.conf`"),
-		certificate: certificateOf(config.CertData), authority: config.CAData,
+		certificate: certificateOf(config.CertData), authority: config.CAData, http: client, server: strings.TrimSuffix(config.Host, "/"),
 		idle: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, // the client's own CloseIdleConnections does not reach a wrapped transport
 	}, nil
 }

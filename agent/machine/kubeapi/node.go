@@ -23,17 +23,20 @@ type Node struct{ *unstructured.Unstructured }
 
 // Of reports whether this is the Node of a server: by the machine's own UUID, which is
 // Nova's, or by the cloud's id if the machine has none. Names and addresses are given to
-// another server later.
+// another server later. A kubelet that finds no UUID of the firmware's takes the machine id, which
+// has no dashes.
 func (n Node) Of(serverID string) bool {
 	if serverID == "" {
 		return false
 	}
 	if uuid := n.text("status", "nodeInfo", "systemUUID"); uuid != "" {
-		return strings.EqualFold(uuid, serverID)
+		return strings.EqualFold(bare(uuid), bare(serverID))
 	}
 	provider := n.text("spec", "providerID")
 	return len(provider) >= len(serverID) && strings.EqualFold(provider[len(provider)-len(serverID):], serverID)
 }
+
+func bare(uuid string) string { return strings.ReplaceAll(uuid, "-", "") }
 
 // Ready is the Node's condition Ready, and what the Node says if it is not True.
 func (n Node) Ready() (ready bool, why string) {

@@ -1,6 +1,6 @@
-// Package clustermember gives the program that joins this machine to its Kubernetes
-// cluster what it needs, in a file, and reports whether the machine is a member. It joins
-// nothing itself.
+// Package clustermember reports whether this machine is a member of its Kubernetes cluster. If
+// nodehitch makes the cluster, it joins the machine; if not, a program of the user's does, and
+// finds what it needs in a file.
 package clustermember
 
 import (
@@ -18,18 +18,21 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
+	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // Kubeconfig is kubelet's, which exists once the machine has joined.
-const Kubeconfig = "/etc/kubernetes/kubelet.conf"
+const Kubeconfig = kubeadm.KubeletKubeconfig
 
 // kubeletUser is how the names of kubelets' users begin. The Node's name follows.
 const kubeletUser = "system:node:"
 
-// Options of the step. Host and ServerID are required.
+// Options of the step. Host, Kubeadm and ServerID are required.
 type Options struct {
 	Host *host.Host
+	// Kubeadm joins the machine if nodehitch makes the cluster.
+	Kubeadm *kubeadm.Machine
 	// ServerID is this machine's.
 	ServerID string
 	// RequestLimit is how long one request may take; 0 = kubeapi.DefaultRequestLimit.
@@ -53,8 +56,7 @@ func New(o Options) converge.Step {
 func (s *step) Condition() string { return api.ConditionClusterMember }
 
 // ClusterScoped makes the engine act only for a document that the controller has confirmed on
-// the present connection: the program that joins the machine must not be told to make a
-// cluster because this machine was, long ago.
+// the present connection: the machine must not make a cluster because it was told to long ago.
 func (s *step) ClusterScoped() {}
 
 func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
@@ -71,6 +73,12 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		plan.Actions = append(plan.Actions, converge.Action{Summary: "write " + File, Do: func(context.Context) error {
 			return s.Host.Files.Write(File, content, fileMode)
 		}})
+	}
+	if desired.Kubernetes != nil {
+		actions, waits := s.Kubeadm.Join(ctx, desired)
+		if plan.Actions = append(plan.Actions, actions...); len(actions) > 0 || waits != nil {
+			return plan, errors.Join(err, waits)
+		}
 	}
 	return plan, errors.Join(err, s.member(ctx, &plan))
 }

@@ -1,6 +1,7 @@
 // Package clustermembers keeps the cluster's members current, on the master that speaks for
-// the cluster: a server without a Node has a valid bootstrap token, each Node names its
-// server, and the Node and the etcd member of a deleted server are removed.
+// the cluster: a server without a Node has a valid bootstrap token, a master without one finds the
+// certificates of the control plane, each Node names its server, and the Node and the etcd member
+// of a deleted server are removed.
 //
 // It deletes a Node only if nodehitch has annotated it, the server that the annotation
 // names is not listed and is the Node's own, and the Node is not Ready.
@@ -8,6 +9,7 @@ package clustermembers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -16,12 +18,15 @@ import (
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
+	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // Options of the step. Host is required.
 type Options struct {
 	Host *host.Host
+	// Kubeadm gives the certificates to masters that join, if nodehitch makes the cluster.
+	Kubeadm *kubeadm.Machine
 	// Kubeconfig is a path; "" means kubeapi.AdminKubeconfig.
 	Kubeconfig string
 	// RequestLimit is how long one request may take; 0 = kubeapi.DefaultRequestLimit.
@@ -34,9 +39,10 @@ type Options struct {
 
 // step owns ClusterMembersCurrent.
 type step struct {
-	access kubeapi.Access
-	etcd   etcd.Access
-	now    func() time.Time
+	access  kubeapi.Access
+	etcd    etcd.Access
+	kubeadm *kubeadm.Machine
+	now     func() time.Time
 }
 
 // New returns the step that owns ClusterMembersCurrent.
@@ -49,8 +55,9 @@ func New(o Options) converge.Step {
 			Host: o.Host, Kubeconfig: o.Kubeconfig, RequestLimit: o.RequestLimit,
 			Rights: "list, patch and delete nodes, and list, create, patch and delete secrets in kube-system",
 		},
-		etcd: etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint},
-		now:  o.Now,
+		etcd:    etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint},
+		kubeadm: o.Kubeadm,
+		now:     o.Now,
 	}
 }
 
@@ -80,7 +87,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		return converge.Plan{}, err
 	}
 	joined := u.current()
-	err = u.gone(ctx)
+	err = errors.Join(u.certificates(ctx, s.kubeadm, desired), u.gone(ctx))
 	return converge.Plan{
 		Actions: u.actions, Reason: api.ReasonMembersCurrent,
 		Message: fmt.Sprintf("%d of %d members have a Node", joined, len(u.members)),
@@ -122,6 +129,11 @@ func (u *update) current() (joined int) {
 		}
 	}
 	return joined
+}
+
+// hasNode reports whether the server has a Node.
+func (u *update) hasNode(serverID string) bool {
+	return slices.ContainsFunc(u.nodes, func(n kubeapi.Node) bool { return n.Of(serverID) })
 }
 
 // leaves reports whether the server leaves in order, which another step sees to.

@@ -44,6 +44,8 @@ type Machine struct {
 	Containers *EngineState
 	Taken      map[int][]host.Listener
 	Answers    map[int]host.Answer
+	Kernel     KernelState
+	Kubernetes KubernetesState
 	// Table is the NFS server's.
 	Table []host.Export
 	// Fail makes an operation fail; operations are named as in Trace, without details.
@@ -105,7 +107,7 @@ func New(parts ...Part) *Machine {
 	m := &Machine{
 		Files: map[string]FileState{}, Directories: map[string]*DirectoryState{}, Units: map[string]*UnitState{},
 		Installed: map[host.Software]bool{host.Ext4Tools: true}, Fail: map[string]error{},
-		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{},
+		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{}, Kernel: newKernel(),
 	}
 	for _, part := range parts {
 		part(m)
@@ -118,7 +120,7 @@ func (m *Machine) Host() *host.Host {
 	return &host.Host{
 		Files: files{m}, Directories: directories{m}, Disks: disks{m}, Mounts: mounts{m},
 		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Programs: programs{m},
-		Engine: engine{m}, Ports: ports{m}, Changes: &m.changes,
+		Engine: engine{m}, Ports: ports{m}, Kernel: kernel{m}, Kubeadm: kubeadm{m}, Changes: &m.changes,
 	}
 }
 
@@ -153,6 +155,7 @@ func (m *Machine) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
+	m.bootKernel()
 	m.stopEngine()
 	for name, u := range m.Units {
 		u.Active, u.shown = false, nil

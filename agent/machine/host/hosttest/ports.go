@@ -36,6 +36,17 @@ func (m *Machine) publishing(port int) *ContainerState {
 	return nil
 }
 
+// GetTLS answers with what Answers has.
+func (h ports) GetTLS(_ context.Context, port int, _ string) (host.Answer, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	answer := h.Answers[port]
+	if answer.Status == 0 {
+		return answer, errors.New("connection refused")
+	}
+	return answer, nil
+}
+
 // Get answers as the distribution registry does, or with what Answers has.
 func (h ports) Get(_ context.Context, port int, _ string) (host.Answer, error) {
 	h.mu.Lock()

@@ -1,0 +1,296 @@
+package hosttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+)
+
+// KubernetesState is kubeadm, and what it has been asked for. What it makes survives a reboot,
+// as on disk.
+type KubernetesState struct {
+	host.KubernetesVersions
+	// Leaves are the files that a run leaves, in the order in which it makes them. The machine
+	// may stop before each. nil for none.
+	Leaves func(KubeadmRun) []LeftFile
+	// Refuses is what kubeadm prints instead of doing something, by what it is asked for.
+	Refuses map[string]string
+	// Runs are those that changed something, also those that failed or were cut off.
+	Runs []KubeadmRun
+}
+
+// KubeadmRun is one run of kubeadm: preflight, init, join or upload-certs, with its documents.
+type KubeadmRun struct {
+	Verb      string
+	Documents []map[string]any
+	// Secrets are those that the agent keeps out of what kubeadm prints.
+	Secrets []string
+}
+
+// Document is the document of a kind, nil if there is none.
+func (r KubeadmRun) Document(kind string) map[string]any {
+	for _, d := range r.Documents {
+		if d["kind"] == kind {
+			return d
+		}
+	}
+	return nil
+}
+
+// LeftFile is a file that kubeadm, or the kubelet that it starts, makes.
+type LeftFile struct {
+	Path string
+	FileState
+}
+
+// Kubernetes is a machine with kubeadm and kubelet of a version, and a kubelet.service as their
+// package leaves it: enabled, and failing until it has a configuration.
+func Kubernetes(version string) Part {
+	return func(m *Machine) {
+		m.Kubernetes = KubernetesState{
+			KubernetesVersions: host.KubernetesVersions{Kubeadm: version, Kubelet: version}, Refuses: map[string]string{},
+		}
+		m.Units["kubelet.service"] = &UnitState{Enabled: true}
+	}
+}
+
+type kubeadm struct{ *Machine }
+
+func (h kubeadm) Versions(context.Context) (host.KubernetesVersions, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.Machine.Kubernetes.KubernetesVersions, h.Fail["kubeadm version"]
+}
+
+// kinds are those that kubeadm knows, by what it is asked for; each needs the first.
+var kinds = map[string][]string{
+	"preflight":    {"InitConfiguration", "ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration"},
+	"init":         {"InitConfiguration", "ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration"},
+	"upload-certs": {"InitConfiguration", "ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration"},
+	"join":         {"JoinConfiguration"},
+}
+
+func (h kubeadm) Validate(_ context.Context, c host.KubeadmConfig) error {
+	h.changes.Read()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	run, err := h.begin("validate", c)
+	if err == nil {
+		err = h.refusal(run)
+	}
+	return err
+}
+
+func (h kubeadm) Preflight(_ context.Context, c host.KubeadmConfig) error {
+	return h.run("preflight", c)
+}
+
+func (h kubeadm) Init(_ context.Context, c host.KubeadmConfig) error { return h.run("init", c) }
+
+func (h kubeadm) Join(_ context.Context, c host.KubeadmConfig) error { return h.run("join", c) }
+
+func (h kubeadm) UploadCertificates(_ context.Context, c host.KubeadmConfig) error {
+	return h.run("upload-certs", c)
+}
+
+// begin reads the documents.
+func (h kubeadm) begin(verb string, c host.KubeadmConfig) (KubeadmRun, error) {
+	run := KubeadmRun{Verb: verb, Secrets: c.Secrets}
+	if h.Machine.Kubernetes.Kubeadm == "" {
+		return run, h.failed(run, errors.New("kubeadm: no such program is installed"), "")
+	}
+	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(c.Documents), 4096)
+	for {
+		var document map[string]any
+		err := reader.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return run, h.failed(run, errors.New("exit status 1"), err.Error())
+		}
+		if document["kind"] == nil || document["apiVersion"] == nil {
+			return run, h.failed(run, errors.New("exit status 1"), "kind and apiVersion is mandatory information that must be specified")
+		}
+		run.Documents = append(run.Documents, document)
+	}
+	if known := kinds[verb]; known != nil && run.Document(known[0]) == nil {
+		return run, h.failed(run, errors.New("exit status 3"), "no "+known[0]+" found in config file")
+	}
+	return run, nil
+}
+
+// run is a run that changes the machine. It ends before a file that the machine stops before.
+func (h kubeadm) run(verb string, c host.KubeadmConfig) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes.Command()
+	run, err := h.begin(verb, c)
+	if err != nil {
+		return err
+	}
+	if err := h.change("kubeadm "+verb, ""); err != nil {
+		return err
+	}
+	h.Machine.Kubernetes.Runs = append(h.Machine.Kubernetes.Runs, run)
+	if err := h.refusal(run); err != nil {
+		return err
+	}
+	if h.Machine.Kubernetes.Leaves == nil {
+		return nil
+	}
+	for _, left := range h.Machine.Kubernetes.Leaves(run) {
+		if err := h.change("kubeadm writes", left.Path); err != nil {
+			return err
+		}
+		h.Files[left.Path] = left.FileState
+	}
+	return nil
+}
+
+// refusal is what kubeadm prints if the test lets it fail.
+func (h kubeadm) refusal(run KubeadmRun) error {
+	if said, ok := h.Machine.Kubernetes.Refuses[run.Verb]; ok {
+		return h.failed(run, errors.New("exit status 1"), said)
+	}
+	return nil
+}
+
+// failed is the error, as the Runner makes it: of the last 1500 characters, on one line.
+func (h kubeadm) failed(run KubeadmRun, err error, said string) error {
+	for _, secret := range run.Secrets {
+		said = strings.ReplaceAll(said, secret, "(redacted)")
+	}
+	said = strings.TrimSpace(said)
+	if len(said) > 1500 {
+		said = "…" + said[len(said)-1500:]
+	}
+	return &host.CommandError{
+		Argv: []string{"kubeadm", run.Verb}, Code: 1, Output: strings.ReplaceAll(said, "\n", " | "), Err: err,
+	}
+}
+
+// KernelState is what the kernel has.
+type KernelState struct {
+	// Settings by name, as sysctl names them. Fixed are those that cannot be set.
+	Settings map[string]string
+	Fixed    []string
+	// Modules that are loaded, and Loadable those that can be, with the settings that they bring.
+	Modules  []string
+	Loadable map[string]map[string]string
+	Swaps    []string
+	// Addresses by interface.
+	Addresses map[string][]netip.Addr
+}
+
+func newKernel() KernelState {
+	return KernelState{
+		Settings:  map[string]string{"net.ipv4.ip_forward": "0", "net.ipv6.conf.default.forwarding": "0", "net.ipv6.conf.all.forwarding": "0"},
+		Loadable:  map[string]map[string]string{"overlay": nil, "br_netfilter": {"net.bridge.bridge-nf-call-iptables": "0"}},
+		Addresses: map[string][]netip.Addr{"lo": {netip.MustParseAddr("127.0.0.1")}},
+	}
+}
+
+// bootKernel is a kernel after a boot: it has what the files below /etc say.
+func (m *Machine) bootKernel() {
+	fresh := newKernel()
+	m.Kernel.Settings, m.Kernel.Modules = fresh.Settings, nil
+	for _, at := range slices.Sorted(maps.Keys(m.Files)) {
+		if strings.HasPrefix(at, "/etc/modules-load.d/") {
+			for name := range strings.Lines(m.Files[at].Content) {
+				name = strings.TrimSpace(name)
+				if settings, ok := m.Kernel.Loadable[name]; ok {
+					m.Kernel.Modules = append(m.Kernel.Modules, name)
+					maps.Copy(m.Kernel.Settings, settings)
+				}
+			}
+		}
+	}
+	for _, at := range slices.Sorted(maps.Keys(m.Files)) {
+		if strings.HasPrefix(at, "/etc/sysctl.d/") {
+			for line := range strings.Lines(m.Files[at].Content) {
+				name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "-"), " = ")
+				if _, ok := m.Kernel.Settings[name]; ok && !slices.Contains(m.Kernel.Fixed, name) {
+					m.Kernel.Settings[name] = value
+				}
+			}
+		}
+	}
+}
+
+type kernel struct{ *Machine }
+
+func (h kernel) Setting(name string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	value, ok := h.Machine.Kernel.Settings[name]
+	if !ok {
+		return "", &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return value, nil
+}
+
+func (h kernel) Set(name, value string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("set", name); err != nil {
+		return err
+	}
+	h.changes.File()
+	if _, ok := h.Machine.Kernel.Settings[name]; !ok {
+		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	if slices.Contains(h.Machine.Kernel.Fixed, name) {
+		return &fs.PathError{Op: "open", Path: name, Err: errors.New("read-only file system")}
+	}
+	h.Machine.Kernel.Settings[name] = value
+	return nil
+}
+
+func (h kernel) Load(_ context.Context, modules ...string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes.Command()
+	if err := h.change("modprobe", fmt.Sprint(modules)); err != nil {
+		return err
+	}
+	var missing []string
+	for _, module := range modules {
+		settings, ok := h.Machine.Kernel.Loadable[module]
+		switch {
+		case slices.Contains(h.Machine.Kernel.Modules, module):
+		case !ok:
+			missing = append(missing, module)
+		default:
+			h.Machine.Kernel.Modules = append(h.Machine.Kernel.Modules, module)
+			maps.Copy(h.Machine.Kernel.Settings, settings)
+		}
+	}
+	if missing != nil {
+		return &host.CommandError{Argv: []string{"modprobe"}, Code: 1, Output: fmt.Sprint(missing, " not found in directory /lib/modules"), Err: errors.New("exit status 1")}
+	}
+	return nil
+}
+
+func (h kernel) Swaps() ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.Machine.Kernel.Swaps), nil
+}
+
+func (h kernel) Addresses() (map[string][]netip.Addr, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.Machine.Kernel.Addresses), nil
+}

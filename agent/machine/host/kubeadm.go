@@ -1,0 +1,152 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+)
+
+// KubernetesVersions are the versions of the programs on the machine, such as "1.34.4"; "" for
+// one that is not installed.
+type KubernetesVersions struct{ Kubeadm, Kubelet string }
+
+// KubeadmConfig is a configuration of kubeadm's.
+type KubeadmConfig struct {
+	// Documents are kubeadm's own, in YAML. They contain secrets.
+	Documents []byte
+	// Secrets are those in the documents. They are removed from what kubeadm prints.
+	Secrets []string
+}
+
+// Kubeadm makes this machine a member of a Kubernetes cluster. Its configuration is in a file
+// in memory only while it runs. What kubeadm says of a failure is in the *CommandError.
+type Kubeadm interface {
+	// Versions asks kubeadm and kubelet.
+	Versions(ctx context.Context) (KubernetesVersions, error)
+	// Validate checks a configuration, and changes nothing.
+	Validate(ctx context.Context, c KubeadmConfig) error
+	// Preflight checks whether this machine can be a master, and pulls the images that it lacks.
+	Preflight(ctx context.Context, c KubeadmConfig) error
+	// Init makes a cluster whose first master is this machine.
+	Init(ctx context.Context, c KubeadmConfig) error
+	// Join makes this machine a member of a cluster.
+	Join(ctx context.Context, c KubeadmConfig) error
+	// UploadCertificates gives the certificates of the control plane, encrypted, to masters that
+	// join, for two hours.
+	UploadCertificates(ctx context.Context, c KubeadmConfig) error
+}
+
+type kubeadm struct {
+	run       *Runner
+	directory string
+
+	mu    sync.Mutex
+	known map[string]version // by program
+}
+
+// version is what a program printed, and the file that printed it.
+type version struct {
+	file fs.FileInfo
+	text string
+}
+
+func (k *kubeadm) Versions(ctx context.Context) (v KubernetesVersions, err error) {
+	if v.Kubeadm, err = k.version(ctx, kubeadmVersionCommand()); err != nil {
+		return v, err
+	}
+	v.Kubelet, err = k.version(ctx, kubeletVersionCommand())
+	return v, err
+}
+
+// version asks a program once: the next pass asks again only if its file is another one.
+func (k *kubeadm) version(ctx context.Context, c Command) (string, error) {
+	name := c.Argv[0]
+	path, err := find(name)
+	if err != nil {
+		return "", nil //nolint:nilerr // it is not installed
+	}
+	file, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, asked := k.known[name]
+	if asked && os.SameFile(last.file, file) && last.file.ModTime().Equal(file.ModTime()) && last.file.Size() == file.Size() {
+		return last.text, nil
+	}
+	said, err := k.run.Run(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	text, err := parseKubernetesVersion(said.Stdout)
+	if err != nil {
+		return "", fmt.Errorf("%s %w", name, err)
+	}
+	if k.known == nil {
+		k.known = map[string]version{}
+	}
+	k.known[name] = version{file, text}
+	return text, nil
+}
+
+// parseKubernetesVersion reads "v1.34.4", "Kubernetes v1.34.4" and what distributions append
+// after a plus sign.
+func parseKubernetesVersion(printed string) (string, error) {
+	fields := strings.Fields(printed)
+	if len(fields) > 0 {
+		text, _, _ := strings.Cut(fields[len(fields)-1], "+")
+		if after, ok := strings.CutPrefix(text, "v"); ok {
+			return after, nil
+		}
+	}
+	return "", fmt.Errorf("prints %.100q, which is no version", printed)
+}
+
+func (k *kubeadm) Validate(ctx context.Context, c KubeadmConfig) error {
+	return k.with(ctx, c, kubeadmValidateCommand)
+}
+
+func (k *kubeadm) Preflight(ctx context.Context, c KubeadmConfig) error {
+	return k.with(ctx, c, kubeadmPreflightCommand)
+}
+
+func (k *kubeadm) Init(ctx context.Context, c KubeadmConfig) error {
+	return k.with(ctx, c, kubeadmInitCommand)
+}
+
+func (k *kubeadm) Join(ctx context.Context, c KubeadmConfig) error {
+	return k.with(ctx, c, kubeadmJoinCommand)
+}
+
+func (k *kubeadm) UploadCertificates(ctx context.Context, c KubeadmConfig) error {
+	return k.with(ctx, c, kubeadmUploadCommand)
+}
+
+// with runs a command with the configuration in a file that only root reads. A file that a
+// killed agent has left is replaced, and removed.
+func (k *kubeadm) with(ctx context.Context, c KubeadmConfig, command func(file string) Command) (err error) {
+	if err := os.RemoveAll(k.directory); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(k.directory), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(k.directory, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(k.directory)) }()
+	file := filepath.Join(k.directory, "config.yaml")
+	if err := os.WriteFile(file, c.Documents, 0o600); err != nil {
+		return err
+	}
+	run := command(file)
+	run.Secrets = c.Secrets
+	_, err = k.run.Run(ctx, run)
+	return err
+}

@@ -1,0 +1,116 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/etcd"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// The components that listen on the loopback address of their master alone.
+var components = []struct {
+	name string
+	port int
+}{{"kube-controller-manager", 10257}, {"kube-scheduler", 10259}}
+
+// controlPlaneStep owns ControlPlaneHealthy.
+type controlPlaneStep struct {
+	Options
+	access kubeapi.Access
+	etcd   etcd.Access
+}
+
+func (s *controlPlaneStep) Condition() string { return api.ConditionControlPlaneHealthy }
+
+func (s *controlPlaneStep) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
+	if desired.ControlPlane == nil || desired.Cluster == nil {
+		return converge.Plan{HandsOff: true}, nil
+	}
+	plan := converge.Plan{Reason: api.ReasonHealthy}
+	joined, err := s.Kubeadm.Joined()
+	if err != nil {
+		return plan, err
+	}
+	if !joined {
+		return plan, converge.Wait(api.ReasonWaitingForCluster, "this master is no member of a cluster yet; see %s", api.ConditionClusterMember)
+	}
+	endpoint, err := netip.ParseAddrPort(desired.Cluster.Endpoint)
+	if err != nil {
+		return plan, err
+	}
+	// Without etcd nothing else is healthy, so it is asked first.
+	if err := s.etcdServes(ctx); err != nil {
+		return plan, err
+	}
+	address := s.Kubeadm.Address(desired.Cluster)
+	if address == "" {
+		address = endpoint.Addr().String()
+	}
+	return plan, errors.Join(s.apiServerReady(ctx, address, int(endpoint.Port()), &plan), s.componentsHealthy(ctx))
+}
+
+func (s *controlPlaneStep) etcdServes(ctx context.Context) error {
+	client, err := s.etcd.Open()
+	if client == nil || err != nil { // the cluster's etcd is elsewhere
+		return err
+	}
+	err = client.Serves(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, etcd.ErrNoLeader):
+		return converge.Wait(api.ReasonQuorumLost, "etcd has no leader: too few of its members, one on each master, run or reach one another")
+	}
+	return converge.Wait(api.ReasonComponentUnhealthy, "etcd: %s", said(err))
+}
+
+// said is an error's message without a reason of another condition.
+func said(err error) string {
+	var waiting *converge.Waiting
+	if errors.As(err, &waiting) {
+		return waiting.Message
+	}
+	return err.Error()
+}
+
+func (s *controlPlaneStep) apiServerReady(ctx context.Context, address string, port int, plan *converge.Plan) error {
+	c, err := s.access.Connect()
+	if err != nil {
+		return err
+	}
+	not, err := c.Ready(ctx, address, port)
+	switch {
+	case err != nil:
+		return converge.Wait(api.ReasonComponentUnhealthy, "kube-apiserver does not answer: %v", err)
+	case not != "":
+		return converge.Wait(api.ReasonComponentUnhealthy, "kube-apiserver is not ready: %s", not)
+	}
+	plan.Message = fmt.Sprintf("the API server at %s is ready, and so are etcd, controller manager and scheduler", netip.AddrPortFrom(parsed(address), uint16(port)))
+	return nil
+}
+
+func parsed(address string) netip.Addr {
+	a, _ := netip.ParseAddr(address) // the document's was checked
+	return a
+}
+
+func (s *controlPlaneStep) componentsHealthy(ctx context.Context) error {
+	var errs []error
+	for _, c := range components {
+		answer, err := s.Host.Ports.GetTLS(ctx, c.port, "/healthz")
+		switch {
+		case err != nil:
+			errs = append(errs, converge.Wait(api.ReasonComponentUnhealthy, "%s does not answer: %v", c.name, err))
+		case answer.Status != http.StatusOK:
+			errs = append(errs, converge.Wait(api.ReasonComponentUnhealthy, "%s is not healthy: it answers %d %s", c.name, answer.Status, strings.TrimSpace(answer.Body)))
+		}
+	}
+	return errors.Join(errs...)
+}

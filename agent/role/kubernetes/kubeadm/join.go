@@ -1,0 +1,175 @@
+package kubeadm
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// joinGroup is the group of the actions that make the machine a member.
+const joinGroup = "join"
+
+// Join plans what makes the machine a member, nothing if it is one already. Errors say why it
+// has to wait.
+func (m *Machine) Join(ctx context.Context, desired *api.NodeConfig) ([]converge.Action, error) {
+	joined, err := m.Joined()
+	if joined || err != nil {
+		return nil, err
+	}
+	if actions, err := m.Prepare(ctx, desired); err != nil || len(actions) > 0 {
+		return nil, converge.Wait(api.ReasonNotJoined, "this machine is not prepared for kubeadm; the condition %s says why", api.ConditionKubernetesInstalled)
+	}
+	next, err := m.next(desired)
+	if err != nil {
+		return nil, err
+	}
+	next.Group = joinGroup
+	return []converge.Action{next}, nil
+}
+
+// next is the one thing to do.
+func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
+	var none converge.Action
+	o, err := m.owned()
+	if err != nil {
+		return none, err
+	}
+	own, err := m.authority()
+	if err != nil {
+		return none, err
+	}
+	c := desired.Cluster
+	hash := c.CACertificateHash
+	switch {
+	case c.Initialize && o.Attempt != joining:
+		return m.initialize(desired), nil
+	case c.Initialize:
+		return none, converge.Wait(api.ReasonJoinFailed, "this machine is to make the cluster, and has what an unfinished join of an earlier cluster has left: `kubeadm reset`, then remove %s; the agent then continues", caFile)
+	case hash == "":
+		return none, converge.Wait(api.ReasonWaitingForCluster, "no master has made the cluster yet; this machine joins it after that")
+	case own != "" && own != hash:
+		return none, converge.Wait(api.ReasonJoinFailed, "%s is the authority of another cluster: its hash is %s, expected %s; if this machine may leave that cluster, `kubeadm reset`; the agent then joins it", caFile, own, hash)
+	case o.Attempt == initializing && own == hash:
+		return m.initialize(desired), nil // others have learned of it before it was complete
+	}
+	kubelet, err := m.exists(KubeletKubeconfig)
+	switch {
+	case err != nil:
+		return none, err
+	case kubelet && o.Attempt == joining:
+		return m.finish(desired), nil
+	}
+	return m.join(desired), nil
+}
+
+func (m *Machine) initialize(desired *api.NodeConfig) converge.Action {
+	return converge.Action{Summary: "make the cluster (kubeadm init)", Do: func(ctx context.Context) error {
+		return m.attempt(initializing, "making the cluster", func(again bool) error {
+			documents, err := m.initDocuments(desired, ignoring(again, desired.Cluster))
+			if err != nil {
+				return err
+			}
+			config, err := m.config(desired.Cluster, documents...)
+			if err != nil {
+				return err
+			}
+			return m.Host.Kubeadm.Init(ctx, config)
+		})
+	}}
+}
+
+func (m *Machine) join(desired *api.NodeConfig) converge.Action {
+	return converge.Action{Summary: "join the cluster (kubeadm join)", Do: func(ctx context.Context) error {
+		return m.attempt(joining, "joining the cluster", func(again bool) error {
+			config, err := m.config(desired.Cluster, m.joinDocument(desired, ignoring(again, desired.Cluster)))
+			if err != nil {
+				return err
+			}
+			return m.Host.Kubeadm.Join(ctx, config)
+		})
+	}}
+}
+
+// finish ends an attempt to join that was cut off after kubelet had got its credentials. On a
+// worker nothing is left to do but to forget the token.
+func (m *Machine) finish(desired *api.NodeConfig) converge.Action {
+	return converge.Action{Summary: "finish joining the cluster", Do: func(ctx context.Context) error {
+		return m.attempt(joining, "finishing to join the cluster", func(bool) error {
+			if desired.Role != api.RoleMaster {
+				return m.Host.Files.Remove(bootstrapKubeconfig)
+			}
+			config, err := m.config(desired.Cluster, m.finishDocument(desired))
+			if err != nil {
+				return err
+			}
+			return errors.Join(m.Host.Kubeadm.Join(ctx, config), m.Host.Files.Remove(bootstrapKubeconfig))
+		})
+	}}
+}
+
+// attempt records an attempt before it begins, and that it has finished. again says that an
+// earlier one has not. An attempt that kubeadm has refused before it changed anything was none.
+func (m *Machine) attempt(what attempt, doing string, do func(again bool) error) error {
+	before, err := m.owned()
+	if err != nil {
+		return err
+	}
+	if err := m.own(func(o *owned) { o.Attempt = what }); err != nil {
+		return err
+	}
+	err = do(before.Attempt != "")
+	if err == nil || before.Attempt == "" && inPreflight(err) {
+		return errors.Join(explain(doing, err), m.own(func(o *owned) { o.Attempt = "" }))
+	}
+	return explain(doing, err)
+}
+
+func ignoring(again bool, c *api.ClusterSection) []string {
+	if !again {
+		return nil
+	}
+	return repeated(c)
+}
+
+// authority is "sha256:<hex>" of the public key of the cluster's authority that this machine
+// has, "" if it has none.
+func (m *Machine) authority() (string, error) {
+	content, err := m.Host.Files.Read(caFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	block, _ := pem.Decode(content)
+	if block == nil { // it was cut off while it was written, or is none of kubeadm's: kubeadm says so
+		return "", nil
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", nil //nolint:nilerr // as above
+	}
+	sum := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}
+
+// UploadCertificates gives the certificates of the control plane to masters that join, under
+// the key of the section.
+func (m *Machine) UploadCertificates(ctx context.Context, desired *api.NodeConfig) error {
+	documents, err := m.initDocuments(desired, nil)
+	if err != nil {
+		return err
+	}
+	config, err := m.config(desired.Cluster, documents...)
+	if err != nil {
+		return err
+	}
+	return explain("giving the certificates of the control plane to the masters that join", m.Host.Kubeadm.UploadCertificates(ctx, config))
+}

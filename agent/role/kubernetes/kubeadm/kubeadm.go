@@ -1,0 +1,117 @@
+// Package kubeadm makes a machine a member of the cluster that its configuration describes, by
+// kubeadm: it prepares the machine, makes kubeadm's documents, and decides whether the machine
+// makes a cluster, joins one, or finishes what an earlier attempt has begun.
+package kubeadm
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/inventory"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// KubeletKubeconfig is kubelet's, which exists once the machine has joined, or while a cluster
+// is made on it.
+const KubeletKubeconfig = "/etc/kubernetes/kubelet.conf"
+
+// What kubeadm and kubelet have besides.
+const (
+	adminKubeconfig     = "/etc/kubernetes/admin.conf"
+	bootstrapKubeconfig = "/etc/kubernetes/bootstrap-kubelet.conf"
+	caFile              = "/etc/kubernetes/pki/ca.crt"
+	kubeletService      = "kubelet.service"
+)
+
+// Files are the files that the configuration names; files.Store has them.
+type Files interface {
+	// Fetch downloads and verifies the file.
+	Fetch(ctx context.Context, ref api.FileReference) error
+	// Open opens the file; fs.ErrNotExist if it does not exist.
+	Open(ref api.FileReference) (*os.File, error)
+}
+
+// Options are all required, but Log.
+type Options struct {
+	Host  *host.Host
+	Files Files
+	// StateDirectory is where inventory.json is.
+	StateDirectory string
+	// ServerID is this machine's.
+	ServerID string
+	Log      *slog.Logger
+}
+
+// Machine is this machine, whose configuration has the section kubernetes.
+type Machine struct {
+	Options
+	inventory inventory.File
+}
+
+// New is the machine.
+func New(o Options) *Machine {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Machine{Options: o, inventory: inventory.File{Files: o.Host.Files, Path: filepath.Join(o.StateDirectory, "inventory.json")}}
+}
+
+// inventoryKind is the role's member of the inventory.
+const inventoryKind = "kubernetes"
+
+// owned is what the role has done on this machine, as the inventory records it.
+type owned struct {
+	// Checked identifies what kubeadm has checked the machine, and pulled the images, for.
+	Checked string `json:"checked,omitempty"`
+	// Attempt is what kubeadm was started for and is not known to have finished: initializing or
+	// joining, "" for nothing. It is recorded before kubeadm is.
+	Attempt attempt `json:"attempt,omitempty"`
+}
+
+type attempt string
+
+const (
+	initializing attempt = "init"
+	joining      attempt = "join"
+)
+
+func (m *Machine) owned() (o owned, err error) {
+	return o, m.inventory.Read(inventoryKind, &o)
+}
+
+// own changes the inventory.
+func (m *Machine) own(change func(*owned)) error {
+	o, err := m.owned()
+	if err != nil {
+		return err
+	}
+	before := o
+	change(&o)
+	if o == before {
+		return nil
+	}
+	return m.inventory.Write(inventoryKind, o)
+}
+
+// Joined reports whether the machine is a member, as far as the machine itself can tell: kubelet
+// has credentials, and no attempt of kubeadm's is unfinished.
+func (m *Machine) Joined() (bool, error) {
+	o, err := m.owned()
+	if err != nil || o.Attempt != "" {
+		return false, err
+	}
+	return m.exists(KubeletKubeconfig)
+}
+
+func (m *Machine) exists(path string) (bool, error) {
+	_, err := m.Host.Files.Mode(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

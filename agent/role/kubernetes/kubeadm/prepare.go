@@ -1,0 +1,298 @@
+package kubeadm
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// The agent's own files, from which the next boot sets what Pods need. The second has a name
+// after those with numbers, because the last file counts.
+const (
+	modulesFile = "/etc/modules-load.d/nodehitch-kubernetes.conf"
+	sysctlFile  = "/etc/sysctl.d/nodehitch-kubernetes.conf"
+	publicMode  = 0o644
+)
+
+// modules are those that containerd and the networks of Pods use. A kernel may have them built in.
+var modules = []string{"overlay", "br_netfilter"}
+
+// prepareGroup is the group of the actions that prepare the machine.
+const prepareGroup = "prepare"
+
+// preparation is a plan that is being made.
+type preparation struct {
+	*Machine
+	desired *api.NodeConfig
+	section *api.KubernetesSection
+	// documents are kubeadm's documents of the file, once it is downloaded.
+	documents []document
+	actions   []converge.Action
+	errs      []error
+}
+
+func (p *preparation) do(summary string, f func(context.Context) error) {
+	p.actions = append(p.actions, converge.Action{Summary: summary, Group: prepareGroup, Do: f})
+}
+
+func (p *preparation) problem(err error) {
+	if err != nil {
+		p.errs = append(p.errs, err)
+	}
+}
+
+// Prepare plans what the machine needs before kubeadm can make it a member, and says what it
+// lacks.
+func (m *Machine) Prepare(ctx context.Context, desired *api.NodeConfig) ([]converge.Action, error) {
+	p := &preparation{Machine: m, desired: desired, section: desired.Kubernetes}
+	if err := p.programs(ctx); err != nil {
+		return nil, err
+	}
+	joined, err := m.Joined()
+	if err != nil {
+		return nil, err
+	}
+	p.problem(p.file())
+	p.problem(p.swap())
+	p.problem(p.cgroups())
+	p.problem(p.kernel())
+	if !joined {
+		p.problem(p.networks())
+	}
+	if !joined && desired.Role == api.RoleMaster && len(p.errs) == 0 {
+		p.problem(p.check())
+	}
+	return p.actions, errors.Join(p.errs...)
+}
+
+// programs says which program is missing or has another version, and plans that kubelet starts
+// at boot.
+func (p *preparation) programs(ctx context.Context) error {
+	found, err := p.Host.Kubeadm.Versions(ctx)
+	if err != nil {
+		return err
+	}
+	for _, program := range []struct{ name, version string }{{"kubeadm", found.Kubeadm}, {"kubelet", found.Kubelet}} {
+		switch program.version {
+		case "":
+			return converge.Wait(api.ReasonProgramMissing, "%s is not on this machine; expected that of Kubernetes %s", program.name, p.section.Version)
+		case p.section.Version:
+		default:
+			return converge.Wait(api.ReasonVersionDiffers, "%s is of version %s; expected %s", program.name, program.version, p.section.Version)
+		}
+	}
+	unit, err := p.Host.Units.Unit(ctx, kubeletService)
+	switch {
+	case err != nil:
+		return err
+	case unit.Loaded != "loaded":
+		return converge.Wait(api.ReasonProgramMissing, "%s is %s: systemd cannot start kubelet; install the package of kubelet with its unit", kubeletService, unit.Loaded)
+	case unit.File == "disabled":
+		p.do("enable "+kubeletService, func(ctx context.Context) error {
+			return errors.Join(p.Host.Units.Enable(ctx, kubeletService), p.Host.Units.Reload(ctx))
+		})
+	}
+	return nil
+}
+
+// file plans the download of kubeadm's configuration.
+func (p *preparation) file() (err error) {
+	p.documents, err = p.ownDocuments(p.section)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	ref := *p.section.KubeadmConfig
+	p.do(fmt.Sprintf("fetch kubeadm's configuration %.12s", ref.Sha256), func(ctx context.Context) error { return p.Files.Fetch(ctx, ref) })
+	return nil
+}
+
+// swap says that kubelet would not start.
+func (p *preparation) swap() error {
+	swaps, err := p.Host.Kernel.Swaps()
+	if err != nil || len(swaps) == 0 || ofKind(p.documents, "KubeletConfiguration")["failSwapOn"] == false {
+		return err
+	}
+	return converge.Wait(api.ReasonSwapOn, "this machine swaps to %s, and kubelet does not start with swap: `swapoff -a`, and take it out of /etc/fstab", strings.Join(swaps, ", "))
+}
+
+// firstWithoutCgroupV1 is the minor version from which on kubelet refuses cgroup v1.
+const firstWithoutCgroupV1 = 35
+
+// cgroups says that kubelet would not start.
+func (p *preparation) cgroups() error {
+	parts := strings.Split(p.section.Version, ".")
+	minor, err := strconv.Atoi(parts[min(1, len(parts)-1)])
+	if err != nil || minor < firstWithoutCgroupV1 || ofKind(p.documents, "KubeletConfiguration")["failCgroupV1"] == false {
+		return nil //nolint:nilerr // the version on the machine was compared with it
+	}
+	v2, err := p.exists("/sys/fs/cgroup/cgroup.controllers")
+	if err != nil || v2 {
+		return err
+	}
+	return converge.Fail(api.ReasonCgroupUnsupported, "this machine has cgroup v1, which Kubernetes %s refuses; take an image with cgroup v2, or set failCgroupV1: false in the KubeletConfiguration", p.section.Version)
+}
+
+// parameter is a kernel parameter that Pods need.
+type parameter struct {
+	name string
+	// optional is one that only some networks need: a kernel may not have it.
+	optional bool
+}
+
+func (p *preparation) parameters() []parameter {
+	list := []parameter{{"net.ipv4.ip_forward", false}}
+	if network, err := netip.ParsePrefix(podCIDR(p.desired)); err == nil && network.Addr().Is6() {
+		list = []parameter{{"net.ipv6.conf.all.forwarding", false}, {"net.ipv6.conf.default.forwarding", false}}
+	}
+	return append(list, parameter{"net.bridge.bridge-nf-call-iptables", true}, parameter{"net.bridge.bridge-nf-call-ip6tables", true})
+}
+
+func podCIDR(desired *api.NodeConfig) string {
+	if desired.Cluster == nil {
+		return ""
+	}
+	return desired.Cluster.PodCIDR
+}
+
+// kernel plans the modules and parameters, now and for each boot.
+func (p *preparation) kernel() error {
+	content := []byte("# Written by nodehitch-agent.\n" + strings.Join(modules, "\n") + "\n")
+	same, err := p.Host.Files.Same(modulesFile, content, publicMode)
+	if err != nil {
+		return err
+	}
+	if !same { // the file says that they were tried: a kernel may have them built in, or do without
+		p.do("load the kernel modules "+strings.Join(modules, ", "), func(ctx context.Context) error {
+			for _, module := range modules {
+				if err := p.Host.Kernel.Load(ctx, module); err != nil {
+					p.Log.Info("a kernel module is not loaded", "module", module, "error", err)
+				}
+			}
+			return p.Host.Files.Write(modulesFile, content, publicMode)
+		})
+	}
+	var settings strings.Builder
+	settings.WriteString("# Written by nodehitch-agent.\n")
+	var wrong []parameter
+	for _, each := range p.parameters() {
+		fmt.Fprintf(&settings, "-%s = 1\n", each.name)
+		value, err := p.Host.Kernel.Setting(each.name)
+		if value != "1" && (err == nil || !each.optional || !same) {
+			wrong = append(wrong, each)
+		}
+	}
+	text := []byte(settings.String())
+	if same, err = p.Host.Files.Same(sysctlFile, text, publicMode); err != nil {
+		return err
+	}
+	if !same {
+		p.do("write "+sysctlFile, func(context.Context) error { return p.Host.Files.Write(sysctlFile, text, publicMode) })
+	}
+	for _, each := range wrong {
+		p.do("set "+each.name, func(context.Context) error { return p.set(each) })
+	}
+	return nil
+}
+
+func (p *preparation) set(each parameter) error {
+	err := p.Host.Kernel.Set(each.name, "1")
+	if err == nil || each.optional && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return converge.Wait(api.ReasonModuleMissing, "the kernel parameter %s cannot be set to 1, which Pods need: %v", each.name, err)
+}
+
+// ofPods are the beginnings of the names of the interfaces that the networks of Pods make.
+var ofPods = []string{"cni", "flannel", "kube-ipvs", "cali", "cilium", "tunl", "vxlan", "veth", "docker"}
+
+// networks says that an address of the machine, or of a master, would be taken for a Pod's or a
+// Service's. Once it is a member, the machine itself has addresses of those.
+func (p *preparation) networks() error {
+	c := p.desired.Cluster
+	if c == nil {
+		return nil
+	}
+	all, err := p.Host.Kernel.Addresses()
+	if err != nil {
+		return err
+	}
+	addresses := map[netip.Addr]string{}
+	for name, each := range all {
+		if slices.ContainsFunc(ofPods, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
+			continue
+		}
+		for _, a := range each {
+			addresses[a] = "of this machine"
+		}
+	}
+	for _, s := range c.Masters {
+		for _, text := range s.Addresses {
+			if a, err := netip.ParseAddr(text); err == nil {
+				addresses[a] = cmp.Or(addresses[a], "of the master "+s.Name)
+			}
+		}
+	}
+	for _, network := range []struct{ name, cidr string }{{"pod_cidr", c.PodCIDR}, {"cluster_cidr", c.ServiceCIDR}} {
+		prefix, err := netip.ParsePrefix(network.cidr)
+		if err != nil {
+			continue
+		}
+		for _, a := range slices.SortedFunc(maps.Keys(addresses), netip.Addr.Compare) {
+			if prefix.Contains(a) {
+				return converge.Fail(api.ReasonNetworksOverlap, "%s %s contains %s, an address %s; choose another network", network.name, network.cidr, a, addresses[a])
+			}
+		}
+	}
+	return nil
+}
+
+// check plans that kubeadm checks the machine as a master, and pulls the images, so that a master
+// that waits for its cluster has them.
+func (p *preparation) check() error {
+	if p.desired.Cluster == nil {
+		return nil
+	}
+	o, err := p.owned()
+	if err != nil {
+		return err
+	}
+	key := p.section.Version + " " + p.section.ImageRepository
+	if p.section.KubeadmConfig != nil {
+		key += " " + p.section.KubeadmConfig.Sha256
+	}
+	sum := sha256.Sum256([]byte(key))
+	identity := hex.EncodeToString(sum[:])
+	if o.Checked == identity || o.Attempt != "" { // it would find what the attempt has left
+		return nil
+	}
+	p.do("check this machine and pull the images (kubeadm init phase preflight)", func(ctx context.Context) error {
+		documents, err := p.initDocuments(p.desired, nil)
+		if err != nil {
+			return err
+		}
+		config, err := p.config(p.desired.Cluster, documents...)
+		if err != nil {
+			return err
+		}
+		if err := p.Host.Kubeadm.Validate(ctx, config); err != nil {
+			return explain("checking the configuration", err)
+		}
+		if err := p.Host.Kubeadm.Preflight(ctx, config); err != nil {
+			return explain("checking this machine", err)
+		}
+		return p.own(func(o *owned) { o.Checked = identity })
+	})
+	return nil
+}
