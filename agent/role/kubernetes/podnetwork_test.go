@@ -114,11 +114,13 @@ func TestWhatIsNotReadyIsNamed(t *testing.T) {
 		want   string
 		words  []string
 	}{
-		"a Node":                 {node("worker-1", otherID, false), "False NodeNotReady", []string{"Node worker-1", "Kubelet stopped"}},
-		"a member's Node":        {func(r *rig) { r.members(serverID, otherID); node("worker-1", otherID, false)(r) }, "False NodeNotReady", []string{"worker-1"}},
-		"a deleted server's":     {func(r *rig) { r.members(serverID); node("worker-1", otherID, false)(r) }, "True NetworkReady", nil},
-		"two Nodes":              {func(r *rig) { node("a", otherID, false)(r); node("b", serverID, false)(r) }, "False NodeNotReady", []string{"2 Nodes", "a, b"}},
-		"CoreDNS":                {func(r *rig) { r.api.Put(coredns, object{"apiVersion": "apps/v1", "kind": "Deployment", "status": object{"unavailableReplicas": 2}}) }, "False DNSUnavailable", []string{"coredns"}},
+		"a Node":             {node("worker-1", otherID, false), "False NodeNotReady", []string{"Node worker-1", "Kubelet stopped"}},
+		"a member's Node":    {func(r *rig) { r.members(serverID, otherID); node("worker-1", otherID, false)(r) }, "False NodeNotReady", []string{"worker-1"}},
+		"a deleted server's": {func(r *rig) { r.members(serverID); node("worker-1", otherID, false)(r) }, "True NetworkReady", nil},
+		"two Nodes":          {func(r *rig) { node("a", otherID, false)(r); node("b", serverID, false)(r) }, "False NodeNotReady", []string{"2 Nodes", "a, b"}},
+		"CoreDNS": {func(r *rig) {
+			r.api.Put(coredns, object{"apiVersion": "apps/v1", "kind": "Deployment", "status": object{"unavailableReplicas": 2}})
+		}, "False DNSUnavailable", []string{"coredns"}},
 		"no CoreDNS":             {func(r *rig) { r.api.Remove(coredns) }, "False DNSUnavailable", []string{"has no Deployment"}},
 		"no API server":          {func(r *rig) { r.api.Close() }, "False ClusterNotInstalled", nil},
 		"what is no manifest":    {func(r *rig) { r.doc.PodNetwork.Manifest = r.give("{") }, "False ManifestRejected", nil},

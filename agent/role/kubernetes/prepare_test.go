@@ -64,6 +64,10 @@ func TestWhatIsNoObstacle(t *testing.T) {
 			r.m.Kernel.Swaps = []string{"/swapfile"}
 			r.doc.Kubernetes.KubeadmConfig = r.give("kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nfailSwapOn: false\n")
 		},
+		"swap that the machine's kubelet tolerates": func(r *rig) {
+			r.m.Kernel.Swaps = []string{"/swapfile"}
+			r.m.Files["/etc/default/kubelet"] = hosttest.FileState{Content: "KUBELET_EXTRA_ARGS=--fail-swap-on=false\n", Mode: 0o644}
+		},
 		"cgroup v1 that kubelet tolerates": func(r *rig) {
 			r.is("1.35.0")
 			r.doc.Kubernetes.KubeadmConfig = r.give("kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nfailCgroupV1: false\n")
