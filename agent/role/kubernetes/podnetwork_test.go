@@ -129,7 +129,7 @@ func TestWhatIsNotReadyIsNamed(t *testing.T) {
 			func(r *rig) {
 				r.doc.PodNetwork.Manifest = r.give("kind: IPPool\napiVersion: crd.example.com/v1\nmetadata: {name: x}\n")
 			},
-			"False ManifestRejected", []string{"IPPool x", "crd.example.com/v1"},
+			"False Converging", []string{"IPPool x", "crd.example.com/v1"},
 		},
 		"an object that the API server refuses": {
 			func(r *rig) {
@@ -161,7 +161,7 @@ func (r *rig) members(ids ...string) {
 func TestAKindIsUsedOnceItIsServed(t *testing.T) {
 	r := owner(t)
 	r.doc.PodNetwork.Manifest = r.give("kind: IPPool\napiVersion: crd.example.com/v1\nmetadata: {name: x}\n")
-	r.expect(network, "False ManifestRejected")
+	r.expect(network, "False Converging")
 	r.api.Serves["/apis/crd.example.com/v1"] = map[string]string{"IPPool": "/ippools"}
 	r.expect(network, "True NetworkReady")
 	if did, want := r.api.Did(), []string{"PATCH /apis/crd.example.com/v1/ippools/x"}; !slices.Equal(did, want) {
