@@ -157,3 +157,29 @@ func TestAHalfJoinedMasterMakesNoCluster(t *testing.T) {
 		t.Errorf("kubeadm ran as %q", verbs(runs))
 	}
 }
+
+// kubeadm may be killed when etcd has its vote, and kubelet has no credentials yet.
+func TestAnEtcdMemberThatVotesIsNotAddedAgain(t *testing.T) {
+	member := func(address string, learner bool) map[string]any {
+		return map[string]any{"ID": "1", "name": "server-0", "peerURLs": []string{"https://" + address + ":2380"}, "isLearner": learner}
+	}
+	for name, c := range map[string]struct {
+		members []map[string]any
+		skips   any
+	}{
+		"it votes":                        {[]map[string]any{member("192.0.2.9", false), member("127.0.0.1", false)}, []any{"etcd-join"}},
+		"it has no vote":                  {nil, nil},
+		"it has no vote, as others say":   {[]map[string]any{member("127.0.0.1", true)}, nil},
+		"it was not added before the end": {[]map[string]any{member("192.0.2.9", false)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := second(t, api.RoleMaster)
+			r.m.Kubernetes.Refuses["join"] = "error execution phase kubelet-wait-bootstrap: timed out" + stack
+			r.etcd.members = c.members
+			r.expect(api.ConditionClusterMember, "False JoinFailed")
+			says(t, r.runs()[1].Document("JoinConfiguration"), map[string]any{"skipPhases": nil})
+			r.expect(api.ConditionClusterMember, "False JoinFailed")
+			says(t, r.runs()[0].Document("JoinConfiguration"), map[string]any{"skipPhases": c.skips})
+		})
+	}
+}

@@ -126,11 +126,12 @@ func (r *rig) restart() {
 
 func (r *rig) steps() []converge.Step {
 	h := r.m.Host()
-	joining := kubeadm.New(kubeadm.Options{Host: h, Files: r.files, StateDirectory: state, ServerID: serverID})
-	o := kubernetes.Options{Host: h, Kubeadm: joining, Files: r.files, RequestLimit: 5 * time.Second}
+	etcd := ""
 	if r.etcd != nil {
-		o.EtcdEndpoint = r.etcd.URL
+		etcd = r.etcd.URL
 	}
+	joining := kubeadm.New(kubeadm.Options{Host: h, Files: r.files, StateDirectory: state, ServerID: serverID, EtcdEndpoint: etcd})
+	o := kubernetes.Options{Host: h, Kubeadm: joining, Files: r.files, RequestLimit: 5 * time.Second, EtcdEndpoint: etcd}
 	steps := append(kubernetes.BeforeJoining(o), clustermember.New(clustermember.Options{Host: h, Kubeadm: joining, ServerID: serverID, RequestLimit: 5 * time.Second}))
 	return append(steps, kubernetes.AfterJoining(o)...)
 }
@@ -152,7 +153,7 @@ func (r *rig) leaves(run hosttest.KubeadmRun) []hosttest.LeftFile {
 	case run.Verb == "init":
 		etcd.Then = node
 		return []hosttest.LeftFile{ca, admin, key, kubelet, etcd, joined}
-	case run.Verb == "join" && run.Document("JoinConfiguration")["skipPhases"] != nil:
+	case run.Verb == "join" && at(run.Document("JoinConfiguration"), "discovery", "file") != nil:
 		return []hosttest.LeftFile{joined}
 	case run.Verb == "join" && run.Document("JoinConfiguration")["controlPlane"] != nil:
 		kubelet.Then = node
@@ -256,6 +257,8 @@ type etcdServer struct {
 	*httptest.Server
 	status int
 	said   map[string]any
+	// members are those that it lists; nil if it refuses to, as one without a vote.
+	members []map[string]any
 }
 
 func newEtcd(t *testing.T, m *hosttest.Machine) *etcdServer {
@@ -272,7 +275,17 @@ func newEtcd(t *testing.T, m *hosttest.Machine) *etcdServer {
 	return s
 }
 
-func (s *etcdServer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (s *etcdServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/health":
+	case s.members == nil:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = json.NewEncoder(w).Encode(map[string]any{"code": 14, "message": "etcdserver: rpc not supported for learner"})
+		return
+	default:
+		_ = json.NewEncoder(w).Encode(map[string]any{"members": s.members})
+		return
+	}
 	w.WriteHeader(s.status)
 	_ = json.NewEncoder(w).Encode(s.said)
 }
