@@ -17,6 +17,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/agent/machine/kubeapi/kubeapitest"
 	"github.com/nodehitch/nodehitch/agent/role/clustermembers"
+	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -59,7 +60,7 @@ func owner(t *testing.T, n int) *rig {
 // restart makes an agent without memory.
 func (r *rig) restart() {
 	r.step = clustermembers.New(clustermembers.Options{
-		Host: r.m.Host(), RequestLimit: 5 * time.Second, EtcdEndpoint: r.etcd.URL, Now: func() time.Time { return r.now },
+		Host: r.m.Host(), Kubeadm: kubeadm.New(kubeadm.Options{Host: r.m.Host(), StateDirectory: "/var/lib/nodehitch/agent", ServerID: id(0)}), RequestLimit: 5 * time.Second, EtcdEndpoint: r.etcd.URL, Now: func() time.Time { return r.now },
 	})
 }
 

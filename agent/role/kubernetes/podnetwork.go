@@ -169,8 +169,10 @@ func apply(ctx context.Context, c *kubeapi.Client, kinds kubeapi.Kinds, o *unstr
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, kubeapi.ErrKindUnknown), apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsNotFound(err):
-		return converge.Wait(api.ReasonManifestRejected, "%s of the Pods' network: %v", name(o), err)
+	case errors.Is(err, kubeapi.ErrKindUnknown), apierrors.IsNotFound(err): // its kind or namespace may be on the way
+		return converge.Wait(api.ReasonConverging, "%s of the Pods' network cannot be applied yet: %v", name(o), err)
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return converge.Fail(api.ReasonManifestRejected, "the API server refuses %s of the Pods' network: %v", name(o), err)
 	case kubeapi.NoAnswer(err):
 		return err
 	}

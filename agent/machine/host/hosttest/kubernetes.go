@@ -52,6 +52,8 @@ func (r KubeadmRun) Document(kind string) map[string]any {
 type LeftFile struct {
 	Path string
 	FileState
+	// Then is what follows from the file, such as a Node; nil for nothing.
+	Then func()
 }
 
 // Kubernetes is a machine with kubeadm and kubelet of a version, and a kubelet.service as their
@@ -155,6 +157,9 @@ func (h kubeadm) run(verb string, c host.KubeadmConfig) error {
 			return err
 		}
 		h.Files[left.Path] = left.FileState
+		if left.Then != nil {
+			left.Then()
+		}
 	}
 	return nil
 }

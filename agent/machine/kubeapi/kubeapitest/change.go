@@ -30,6 +30,10 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, request string) {
 		return
 	}
 	after := merged(live, given)
+	if r.URL.Query().Get("dryRun") == "All" {
+		reply(w, after)
+		return
+	}
 	s.did = append(s.did, request)
 	if live == nil || !reflect.DeepEqual(after, live) {
 		s.store(r.URL.Path, after)

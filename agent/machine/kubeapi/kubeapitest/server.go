@@ -35,6 +35,9 @@ type Server struct {
 	Before func(request string)
 	// Refuse answers a request in place of the server, by method and path.
 	Refuse map[string]func(http.ResponseWriter)
+	// Serves are the kinds of each group, by its path, such as /apis/apps/v1: the resource's name
+	// by the kind, with a slash before that of one that is in no namespace.
+	Serves map[string]map[string]string
 	// Lifetime is what tokens get at most; 0 is what they ask for.
 	Lifetime time.Duration
 	// Now is the clock of tokens.
@@ -52,7 +55,21 @@ func New(t testing.TB) *Server {
 	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
 	s.StartTLS()
 	t.Cleanup(s.Close)
+	s.Serves = map[string]map[string]string{
+		"/api/v1":       {"Node": "/nodes", "Namespace": "/namespaces", "Secret": "secrets", "ConfigMap": "configmaps", "ServiceAccount": "serviceaccounts"},
+		"/apis/apps/v1": {"Deployment": "deployments", "DaemonSet": "daemonsets"},
+	}
 	return s
+}
+
+// discover answers which kinds a group has.
+func (s *Server) discover(w http.ResponseWriter, path string) {
+	list := []Object{}
+	for kind, name := range s.Serves[path] {
+		list = append(list, Object{"kind": kind, "name": strings.TrimPrefix(name, "/"), "namespaced": !strings.HasPrefix(name, "/")},
+			Object{"kind": kind, "name": strings.TrimPrefix(name, "/") + "/status", "namespaced": true})
+	}
+	reply(w, Object{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": strings.TrimPrefix(strings.TrimPrefix(path, "/apis/"), "/api/"), "resources": list})
 }
 
 // Kubeconfig has the user's members, such as "token: x"; "" is a user that may do everything.
@@ -130,6 +147,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.delete(w, r, request)
 	case s.objects[r.URL.Path] != nil:
 		reply(w, s.objects[r.URL.Path])
+	case s.Serves[r.URL.Path] != nil:
+		s.discover(w, r.URL.Path)
 	case kinds[path.Base(r.URL.Path)]:
 		s.list(w, r)
 	default:

@@ -8,8 +8,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -88,7 +90,11 @@ func (m *Machine) initialize(desired *api.NodeConfig) converge.Action {
 func (m *Machine) join(desired *api.NodeConfig) converge.Action {
 	return converge.Action{Summary: "join the cluster (kubeadm join)", Do: func(ctx context.Context) error {
 		return m.attempt(joining, "joining the cluster", func(again bool) error {
-			config, err := m.config(desired.Cluster, m.joinDocument(desired, ignoring(again, desired.Cluster)))
+			document := m.joinDocument(desired, ignoring(again, desired.Cluster))
+			if again && m.votes(ctx, desired.Cluster) {
+				document["skipPhases"] = []any{"etcd-join"} // kubeadm would wait in vain to give it a vote
+			}
+			config, err := m.config(desired.Cluster, document)
 			if err != nil {
 				return err
 			}
@@ -129,6 +135,18 @@ func (m *Machine) attempt(what attempt, doing string, do func(again bool) error)
 		return errors.Join(explain(doing, err), m.own(func(o *owned) { o.Attempt = "" }))
 	}
 	return explain(doing, err)
+}
+
+// votes reports whether the etcd of this master has a vote in the cluster: a killed kubeadm may
+// have given it one. One that has none, or has no leader, lists no members.
+func (m *Machine) votes(ctx context.Context, c *api.ClusterSection) bool {
+	client, err := m.etcd.Open()
+	if client == nil || err != nil {
+		return false
+	}
+	members, err := client.Members(ctx)
+	own := etcd.Of(members, []etcd.Machine{{Addresses: []string{m.Address(c)}}}, nil)
+	return err == nil && slices.ContainsFunc(own, func(member etcd.Member) bool { return !member.Learner })
 }
 
 func ignoring(again bool, c *api.ClusterSection) []string {

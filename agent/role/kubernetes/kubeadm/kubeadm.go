@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/inventory"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -36,7 +37,7 @@ type Files interface {
 	Open(ref api.FileReference) (*os.File, error)
 }
 
-// Options are all required, but Log.
+// Options are all required, but EtcdEndpoint and Log.
 type Options struct {
 	Host  *host.Host
 	Files Files
@@ -44,13 +45,16 @@ type Options struct {
 	StateDirectory string
 	// ServerID is this machine's.
 	ServerID string
-	Log      *slog.Logger
+	// EtcdEndpoint is the URL of etcd; "" = etcd.DefaultEndpoint.
+	EtcdEndpoint string
+	Log          *slog.Logger
 }
 
 // Machine is this machine, whose configuration has the section kubernetes.
 type Machine struct {
 	Options
 	inventory inventory.File
+	etcd      etcd.Access
 }
 
 // New is the machine.
@@ -58,7 +62,11 @@ func New(o Options) *Machine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Machine{Options: o, inventory: inventory.File{Files: o.Host.Files, Path: filepath.Join(o.StateDirectory, "inventory.json")}}
+	return &Machine{
+		Options:   o,
+		inventory: inventory.File{Files: o.Host.Files, Path: filepath.Join(o.StateDirectory, "inventory.json")},
+		etcd:      etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint},
+	}
 }
 
 // inventoryKind is the role's member of the inventory.

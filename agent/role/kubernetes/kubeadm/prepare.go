@@ -118,11 +118,20 @@ func (p *preparation) file() (err error) {
 	return nil
 }
 
+// argsFiles are where the packages of kubelet let the owner of the machine give it flags.
+var argsFiles = []string{"/etc/default/kubelet", "/etc/sysconfig/kubelet"}
+
 // swap says that kubelet would not start.
 func (p *preparation) swap() error {
 	swaps, err := p.Host.Kernel.Swaps()
 	if err != nil || len(swaps) == 0 || ofKind(p.documents, "KubeletConfiguration")["failSwapOn"] == false {
 		return err
+	}
+	for _, path := range argsFiles {
+		content, err := p.Host.Files.Read(path)
+		if err == nil && strings.Contains(string(content), "--fail-swap-on=false") {
+			return nil
+		}
 	}
 	return converge.Wait(api.ReasonSwapOn, "this machine swaps to %s, and kubelet does not start with swap: `swapoff -a`, and take it out of /etc/fstab", strings.Join(swaps, ", "))
 }

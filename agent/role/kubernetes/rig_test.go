@@ -1,0 +1,291 @@
+package kubernetes_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/connection/files"
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi/kubeapitest"
+	"github.com/nodehitch/nodehitch/agent/role/clustermember"
+	"github.com/nodehitch/nodehitch/agent/role/kubernetes"
+	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const (
+	state    = "/var/lib/nodehitch/agent"
+	serverID = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
+	otherID  = "7f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
+	version  = "1.34.4"
+	own      = "/api/v1/nodes/server-0"
+	keyFile  = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+	caFile   = "/etc/kubernetes/pki/ca.crt"
+	coredns  = "/apis/apps/v1/namespaces/kube-system/deployments/coredns"
+)
+
+// The secrets of the document.
+const (
+	token          = "abcdef.0123456789abcdef"
+	certificateKey = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+)
+
+// rig is a machine with kubeadm and containerd, and the real engine over the real steps.
+type rig struct {
+	*testing.T
+	m      *hosttest.Machine
+	api    *kubeapitest.Server
+	etcd   *etcdServer
+	files  *files.Store
+	doc    *api.NodeConfig
+	engine *converge.Engine
+	// address is the API server's, and hash that of its authority.
+	address netip.AddrPort
+	hash    string
+}
+
+// machine has a role. It is no member yet.
+func machine(t *testing.T, role api.Role) *rig {
+	r := &rig{T: t, api: kubeapitest.New(t), files: files.New(t.TempDir(), slog.New(slog.DiscardHandler))}
+	r.m = hosttest.New(hosttest.Kubernetes(version), hosttest.Runs("containerd.service", "/usr/bin/containerd"))
+	r.m.Containerd = "1.7.24"
+	r.m.ContainerdConfig = func(string, map[string]hosttest.FileState) ([]byte, error) {
+		return []byte("version = 3\n[plugins.'io.containerd.cri.v1.images']\n[plugins.'io.containerd.grpc.v1.cri']\n"), nil
+	}
+	r.m.Kubernetes.Leaves = r.leaves
+	u, err := url.Parse(r.api.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.address = netip.MustParseAddrPort(u.Host)
+	sum := sha256.Sum256(r.api.Certificate().RawSubjectPublicKeyInfo)
+	r.hash = "sha256:" + hex.EncodeToString(sum[:])
+	r.doc = &api.NodeConfig{
+		APIVersion: api.NodeConfigV1, Generation: 1, Role: role,
+		Kubernetes: &api.KubernetesSection{Version: version},
+		Cluster: &api.ClusterSection{
+			Endpoint: r.address.String(), PodCIDR: "10.244.0.0/16", ServiceCIDR: "10.96.0.0/12", BootstrapToken: token,
+			Masters: []api.ClusterServer{{ServerID: otherID, Name: "master_node-1", Addresses: []string{"192.0.2.9"}}},
+		},
+	}
+	if role == api.RoleMaster {
+		r.doc.Cluster.CertificateKey = certificateKey
+		r.doc.ControlPlane = &api.ControlPlaneSection{}
+		r.doc.Cluster.Masters = append(r.doc.Cluster.Masters, api.ClusterServer{ServerID: serverID, Name: "master_node-0", Addresses: []string{r.address.Addr().String()}})
+		r.etcd = newEtcd(t, r.m)
+		for _, port := range []int{10257, 10259} {
+			r.m.Answers[port] = host.Answer{Status: http.StatusOK, Body: "ok"}
+		}
+		r.readyz(http.StatusOK, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n")
+	}
+	r.restart()
+	return r
+}
+
+// first is the master that makes the cluster.
+func first(t *testing.T) *rig {
+	r := machine(t, api.RoleMaster)
+	r.doc.Cluster.Initialize = true
+	return r
+}
+
+// second is a machine that joins the cluster of another master.
+func second(t *testing.T, role api.Role) *rig {
+	r := machine(t, role)
+	r.doc.Cluster.CACertificateHash = r.hash
+	return r
+}
+
+// readyz is what the API server says of itself.
+func (r *rig) readyz(status int, said string) {
+	r.api.Refuse["GET /readyz"] = func(w http.ResponseWriter) {
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(said))
+	}
+}
+
+// restart is a new process of the agent on the same machine.
+func (r *rig) restart() {
+	r.engine = converge.New(r.steps()...)
+}
+
+func (r *rig) steps() []converge.Step {
+	h := r.m.Host()
+	etcd := ""
+	if r.etcd != nil {
+		etcd = r.etcd.URL
+	}
+	joining := kubeadm.New(kubeadm.Options{Host: h, Files: r.files, StateDirectory: state, ServerID: serverID, EtcdEndpoint: etcd})
+	o := kubernetes.Options{Host: h, Kubeadm: joining, Files: r.files, RequestLimit: 5 * time.Second, EtcdEndpoint: etcd}
+	steps := append(kubernetes.BeforeJoining(o), clustermember.New(clustermember.Options{Host: h, Kubeadm: joining, ServerID: serverID, RequestLimit: 5 * time.Second}))
+	return append(steps, kubernetes.AfterJoining(o)...)
+}
+
+// leaves are the files that kubeadm and the kubelet that it starts make, in their order.
+func (r *rig) leaves(run hosttest.KubeadmRun) []hosttest.LeftFile {
+	secret := func(path, content string) hosttest.LeftFile {
+		return hosttest.LeftFile{Path: path, FileState: hosttest.FileState{Content: content, Mode: 0o600}}
+	}
+	ca := secret(caFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.api.Certificate().Raw})))
+	admin := secret(kubeapi.AdminKubeconfig, r.api.Kubeconfig(""))
+	bootstrap := secret("/etc/kubernetes/bootstrap-kubelet.conf", "token: "+token)
+	key := secret(keyFile, kubeapitest.KubeletPEM(r.T, "system:node:server-0", time.Now().Add(time.Hour)))
+	kubelet := secret(kubeadm.KubeletKubeconfig, r.api.Kubeconfig("client-certificate: "+keyFile+", client-key: "+keyFile))
+	etcd := secret("/etc/kubernetes/manifests/etcd.yaml", "kind: Pod")
+	joined := secret("/var/lib/kubelet/joined", "") // the end of a run, which leaves no file in truth
+	node := func() { r.api.Put(own, kubeapitest.Node(serverID, true)) }
+	switch {
+	case run.Verb == "init":
+		etcd.Then = node
+		return []hosttest.LeftFile{ca, admin, key, kubelet, etcd, joined}
+	case run.Verb == "join" && at(run.Document("JoinConfiguration"), "discovery", "file") != nil:
+		return []hosttest.LeftFile{joined}
+	case run.Verb == "join" && run.Document("JoinConfiguration")["controlPlane"] != nil:
+		kubelet.Then = node
+		return []hosttest.LeftFile{ca, admin, bootstrap, etcd, key, kubelet, joined}
+	case run.Verb == "join":
+		kubelet.Then = node
+		return []hosttest.LeftFile{bootstrap, ca, key, kubelet, joined}
+	}
+	return nil
+}
+
+func (r *rig) converge() converge.Report {
+	return r.engine.Converge(r.Context(), r.doc, converge.Options{Confirmed: true})
+}
+
+// expect converges, compares the condition, and wants words in its message.
+func (r *rig) expect(condition, want string, words ...string) converge.Report {
+	r.Helper()
+	report := r.converge()
+	c := report.Condition(condition)
+	if c == nil {
+		r.Fatalf("%s is not reported\ntrace: %s", condition, strings.Join(r.m.Trace, "\n       "))
+	}
+	if got := string(c.Status) + " " + c.Reason; got != want {
+		r.Errorf("%s is %s (%s), want %s\ntrace: %s", condition, got, c.Message, want, strings.Join(r.m.Trace, "\n       "))
+	}
+	for _, word := range words {
+		if !strings.Contains(c.Message, word) {
+			r.Errorf("the message %q does not have %q", c.Message, word)
+		}
+	}
+	r.noSecret(report)
+	return report
+}
+
+// noSecret wants no secret in a report, or in a file that others read.
+func (r *rig) noSecret(report converge.Report) {
+	r.Helper()
+	text := fmt.Sprintf("%+v", report.Conditions)
+	for _, result := range report.Results {
+		for _, a := range result.Planned {
+			text += a.Summary
+		}
+	}
+	for path, f := range r.m.Files {
+		if f.Mode&0o077 != 0 {
+			text += path + f.Content
+		}
+	}
+	for _, secret := range []string{token, "0123456789abcdef", certificateKey} {
+		if strings.Contains(text, secret) {
+			r.Errorf("%s is in what others read: %s", secret, text)
+		}
+	}
+}
+
+// idle converges once more and wants nothing to be done.
+func (r *rig) idle() {
+	r.Helper()
+	before := r.m.Changes()
+	report := r.converge()
+	if since := r.m.Changes().Since(before); report.Changed || !since.None() {
+		r.Errorf("a converged machine was changed: %s\n%+v", since, report.Results)
+	}
+	if did := r.api.Did(); did != nil {
+		r.Errorf("it changed the cluster: %q", did)
+	}
+}
+
+// runs are the kubeadm runs since it was last asked.
+func (r *rig) runs() []hosttest.KubeadmRun {
+	runs := r.m.Kubernetes.Runs
+	r.m.Kubernetes.Runs = nil
+	return runs
+}
+
+// verbs are those of runs.
+func verbs(runs []hosttest.KubeadmRun) (all string) {
+	for _, run := range runs {
+		all += run.Verb + " "
+	}
+	return strings.TrimSpace(all)
+}
+
+// give makes a file one that the agent has downloaded.
+func (r *rig) give(content string) *api.FileReference {
+	r.Helper()
+	sum := sha256.Sum256([]byte(content))
+	ref := &api.FileReference{Sha256: hex.EncodeToString(sum[:]), SizeBytes: int64(len(content))}
+	if err := os.MkdirAll(r.files.Directory, 0o700); err != nil {
+		r.Fatal(err)
+	}
+	if err := os.WriteFile(r.files.Path(*ref), []byte(content), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	return ref
+}
+
+// etcdServer is the etcd of this master.
+type etcdServer struct {
+	*httptest.Server
+	status int
+	said   map[string]any
+	// members are those that it lists; nil if it refuses to, as one without a vote.
+	members []map[string]any
+}
+
+func newEtcd(t *testing.T, m *hosttest.Machine) *etcdServer {
+	s := &etcdServer{status: http.StatusOK, said: map[string]any{"health": "true"}}
+	s.Server = httptest.NewTLSServer(s)
+	t.Cleanup(s.Close)
+	pair := kubeapitest.KubeletPEM(t, "kube-etcd-healthcheck-client", time.Now().Add(time.Hour))
+	for name, content := range map[string]string{
+		"ca.crt":                 string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})),
+		"healthcheck-client.crt": pair, "healthcheck-client.key": pair,
+	} {
+		m.Files["/etc/kubernetes/pki/etcd/"+name] = hosttest.FileState{Content: content, Mode: 0o600}
+	}
+	return s
+}
+
+func (s *etcdServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/health":
+	case s.members == nil:
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_ = json.NewEncoder(w).Encode(map[string]any{"code": 14, "message": "etcdserver: rpc not supported for learner"})
+		return
+	default:
+		_ = json.NewEncoder(w).Encode(map[string]any{"members": s.members})
+		return
+	}
+	w.WriteHeader(s.status)
+	_ = json.NewEncoder(w).Encode(s.said)
+}
