@@ -87,3 +87,28 @@ func TestAnAgentThatCannotMakeTheClusterIsToldNothingOfIt(t *testing.T) {
 		t.Errorf("the upgraded agent has the sections %v", c.Sections())
 	}
 }
+
+// Two masters that apply two networks would undo each other's.
+func TestAMasterThatLeftAppliesNoPodNetwork(t *testing.T) {
+	second := lifecycletest.UUID(2, 2)
+	two := lifecycletest.FullTopology()
+	two.Servers = append(two.Servers, lifecycletest.Server(second, "master"))
+	w := lifecycletest.New(t)
+	w.Put(lifecycletest.WithKubernetes(two))
+	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
+	w.Upload(lifecycletest.PodNetworkFile, lifecycletest.PodNetwork)
+	w.Converge(lifecycletest.MasterServer, second)
+	if w.Document(lifecycletest.MasterServer).PodNetwork == nil || w.Document(second).PodNetwork != nil {
+		t.Fatalf("at first the masters have %v and %v", sections(w, lifecycletest.MasterServer), sections(w, second))
+	}
+	w.Put(lifecycletest.WithKubernetes(lifecycletest.TopologyOf(lifecycletest.Server(lifecycletest.StorageServer, "storage"),
+		lifecycletest.Server(second, "master"), lifecycletest.Server(lifecycletest.WorkerServer, "worker"))))
+	if w.Document(lifecycletest.MasterServer).PodNetwork != nil || w.Document(second).PodNetwork == nil {
+		t.Errorf("the one that left has %v, the other one %v", sections(w, lifecycletest.MasterServer), sections(w, second))
+	}
+}
+
+func sections(w *lifecycletest.World, id string) []string {
+	config := w.Document(id)
+	return config.Sections()
+}
