@@ -207,7 +207,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonDNSUnavailable:     {"no replica of CoreDNS is available, so Pods find no Service by name", "run `kubectl -n kube-system get pods -l k8s-app=kube-dns`; the agent looks again", passing},
 	ReasonNetworkReady:       {"the network's objects are applied, each Node is Ready, and CoreDNS is available", "", passing},
 
-	ReasonNotJoined:       {"the machine is no member of the cluster: it has no kubelet credentials, or the cluster has no Node with its server id", "read the journal of the program that joins it; if the Node was deleted, restart kubelet on a worker, or reset and join a master again; the agent then continues", passing},
+	ReasonNotJoined:       {"the machine is no member of the cluster: it has no kubelet credentials, or the cluster has no Node with its server id", "read the journal of the program that joins it, with kubernetes in the parameters the agent's; if the Node was deleted, restart kubelet on a worker, or reset and join a master again; the agent then continues", passing},
 	ReasonNodeNotReady:    {"the machine's Node is in the cluster and is not Ready", "run `kubectl describe node`, and read kubelet's journal; the agent continues when the Node is Ready", passing},
 	ReasonJoined:          {"the machine's Node is in the cluster and Ready", "", passing},
 	ReasonMembersCurrent:  {"each server without a Node has a valid bootstrap token, and no Node of a deleted server is left", "", passing},

@@ -9,6 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
+	"github.com/nodehitch/nodehitch/shared/strict"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
@@ -33,26 +34,27 @@ const (
 )
 
 func (c *fileCheck) kubeadmConfig(data []byte) {
-	found, err := manifestObjects(data)
+	documents, err := strict.Documents(data)
 	if err != nil {
 		c.faults(err)
 		return
 	}
-	if len(found) == 0 {
+	if len(documents) == 0 {
 		c.fault("holds no document; expected %s", strings.Join(kubeadmDocuments(), ", "))
 		return
 	}
 	first := newFirsts()
-	for i, each := range found {
+	for i, document := range documents {
 		r := &reader{}
-		kind := c.kubeadmDocument(r, each)
+		node, broken := jsontree.Parse(document)
+		kind := c.kubeadmDocument(r, manifestObject{node: node, broken: broken})
 		if earlier, again := first.seen(kind, i); again {
 			r.fault("/kind", "is %q, as of object %d already; at most one of each kind is taken", kind, earlier+1)
 		}
 		if faults := r.faults.sorted(nil, fault.Root); len(faults) > 0 {
-			c.faults(ofObject(faults, i, len(found)))
+			c.faults(ofObject(faults, i, len(documents)))
 		}
-		for _, w := range ofObject(r.warnings.sorted(nil, fault.Root), i, len(found)) {
+		for _, w := range ofObject(r.warnings.sorted(nil, fault.Root), i, len(documents)) {
 			c.warn("at %.300s: %s", w.Pointer, w.Message)
 		}
 	}
@@ -115,8 +117,9 @@ func (c *fileCheck) cluster() *Cluster {
 
 // clusterConfiguration refuses what nodehitch decides, if it says something else.
 func (c *fileCheck) clusterConfiguration(o *object) {
-	o.isNodehitchs("controlPlaneEndpoint", "nodehitch sets it to the address of cluster_cp_name and endpoint_port")
-	o.object("etcd", optional).isNodehitchs("external", "nodehitch has etcd run on the masters")
+	if endpoint := o.node.Get("controlPlaneEndpoint"); endpoint != nil && endpoint.Kind != jsontree.Null {
+		o.r.fault(o.at.Key("controlPlaneEndpoint"), "is given; leave it out: nodehitch sets it to the address of cluster_cp_name and endpoint_port")
+	}
 	for _, m := range o.node.Members {
 		if slices.Contains(clusterMembersOfKubeadm, m.Name) {
 			continue
@@ -144,13 +147,6 @@ func (c *fileCheck) clusterConfiguration(o *object) {
 	networking := o.object("networking", optional)
 	networking.sameNetwork("podSubnet", keyPodCIDR, cluster.Master.PodCIDR)
 	networking.sameNetwork("serviceSubnet", keyClusterCIDR, cluster.Master.ClusterCIDR)
-}
-
-// isNodehitchs refuses an attribute that nodehitch writes.
-func (o *object) isNodehitchs(name, why string) {
-	if o != nil && o.node.Get(name) != nil && o.node.Get(name).Kind != jsontree.Null {
-		o.r.fault(o.at.Key(name), "is given; leave it out: %s", why)
-	}
 }
 
 // sameNetwork refuses a network that is another one than the parameters'.

@@ -192,7 +192,7 @@ func TestKubeadmConfigs(t *testing.T) {
 		"another version of Kubernetes":       {with("kubernetesVersion: v1.33.0"), `at /kubernetesVersion: is "v1.33.0", and version of kubernetes is "1.34.4"; leave it out, or make them equal (object 1)`, ""},
 		"another repository":                  {with("imageRepository: registry.k8s.io"), "at /imageRepository", ""},
 		"an endpoint":                         {with("controlPlaneEndpoint: 10.10.0.9:6443"), "at /controlPlaneEndpoint: is given; leave it out: nodehitch sets it", ""},
-		"an etcd of one's own":                {with("etcd: {external: {endpoints: []}}"), "at /etcd/external: is given; leave it out", ""},
+		"a List":                              {listOf(kubeadmConfig[:strings.Index(kubeadmConfig, "---")]), `at /kind: is "List"`, ""},
 		"an etcd on another disk":             {with("etcd: {local: {dataDir: /srv/etcd}}"), "", ""},
 		"certificates elsewhere":              {with("certificatesDir: /srv/pki"), "at /certificatesDir", ""},
 		"another network of Pods":             {with("networking: {podSubnet: 10.245.0.0/16}"), `at /networking/podSubnet: is "10.245.0.0/16", and pod_cidr of master_node is 10.244.0.0/16`, ""},

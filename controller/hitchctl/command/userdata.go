@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/durable"
+	"github.com/nodehitch/nodehitch/shared/params"
 )
 
 func (a *app) joinToken() *cobra.Command {
@@ -60,7 +62,8 @@ controller's names, its root certificate and pin, the instance's join token, and
 small downloader for the agent. It is the same for all VMs, now and a year later.
 
 With --cluster-script it is for masters and workers, and also has a script that makes a
-machine a member of its Kubernetes cluster. They run it when the facts of their cluster change.`,
+machine a member of its Kubernetes cluster. They run it when the facts of their cluster change.
+The script is left out if the instance's parameters have kubernetes: nodehitch makes the cluster.`,
 		Example: `  hitchctl render user-data 0b1a5c2e --file user-data.yaml
   hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 > user-data.yaml
   hitchctl render user-data 0b1a5c2e --cluster-script kubeadm.sh --file members.yaml`,
@@ -79,6 +82,16 @@ machine a member of its Kubernetes cluster. They run it when the facts of their 
 			if err != nil {
 				return err
 			}
+			if packed != "" {
+				instance, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil))
+				if err != nil {
+					return err
+				}
+				if hasKubernetes(instance.AdditionalParams) {
+					packed = ""
+					a.warn(script + " is left out: the instance's parameters have kubernetes, so nodehitch makes the cluster and no script joins machines to it")
+				}
+			}
 			text, err := cloudinit.Render(p, packed)
 			if err != nil {
 				return err
@@ -94,6 +107,16 @@ machine a member of its Kubernetes cluster. They run it when the facts of their 
 
 func clusterScriptFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "cluster-script", "", "script that masters and workers run when the facts of their cluster change")
+}
+
+// hasKubernetes reports whether nodehitch makes the cluster of an instance. Its parameters may be
+// redacted.
+func hasKubernetes(additionalParams json.RawMessage) bool {
+	p, report := params.Parse(additionalParams, "")
+	if p == nil {
+		p = report.Partial
+	}
+	return p != nil && p.Cluster != nil && p.Cluster.Kubernetes != nil
 }
 
 // clusterScript packs the script in a file; without a file there is none.

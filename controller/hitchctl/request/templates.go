@@ -44,6 +44,8 @@ type templates struct {
 	nfv []string
 	// parameters are those of the base HOT.
 	parameters []string
+	// script is the base HOT that has a script of the cluster, "" for none.
+	script string
 	// nested are the templates that they name, with the file that does.
 	nested map[string]string
 	// alone are those resources that are nested templates and no members of groups, with the file.
@@ -61,6 +63,10 @@ func (r *Request) CheckTemplates(p *Package) error {
 		return err
 	}
 	r.templates = found
+	if p := r.Params; found.script != "" && p != nil && p.Cluster != nil && p.Cluster.Kubernetes != nil {
+		r.warn(r.name, fault.List{{Pointer: "/additionalParams/k8s_cluster_installation_param/kubernetes", Message: fmt.Sprintf(
+			"nodehitch makes the cluster, so the cluster's script in %s is not run; build the package without --cluster-script", found.script)}})
+	}
 	for _, use := range params.Resources(r.Params, fault.Root.Key("additionalParams")) {
 		kind, names := "connection point (OS::Neutron::Port, OS::Neutron::FloatingIP)", found.points
 		switch use.Kind {
@@ -163,6 +169,9 @@ func (r *Request) readTemplate(p *Package, name string, found *templates) error 
 		found.files = append(found.files, name)
 		if path.Dir(name) == found.root {
 			found.parameters = append(found.parameters, slices.Collect(maps.Keys(t.Parameters))...)
+			if parameter, _ := t.Parameters["nodehitch_cluster_script"].(map[string]any); parameter["default"] != nil && parameter["default"] != "" {
+				found.script = name
+			}
 		}
 		for resource, r := range t.Resources {
 			found.add(resource, fmt.Sprint(r.Type), name)

@@ -122,3 +122,15 @@ func AsMembers(s api.InstanceSpec) api.InstanceSpec {
 	s.AdditionalParams = json.RawMessage(strings.Replace(string(s.AdditionalParams), `"script_path"`, `"cluster_members": {}, "script_path"`, 1))
 	return s
 }
+
+// WithKubernetes is the cluster that nodehitch makes, with a Pod network.
+func WithKubernetes(t *api.Topology) api.InstanceSpec {
+	return api.InstanceSpec{Topology: t, AdditionalParams: json.RawMessage(strings.Replace(string(Parameters("10.10.0.0/24")), `"script_path"`,
+		`"kubernetes": {"version": "1.34.4", "pod_network_manifest_path": "`+PodNetworkFile+`"}, "script_path"`, 1))}
+}
+
+// PodNetworkFile is the package file of WithKubernetes, PodNetwork its content.
+const (
+	PodNetworkFile = "Files/kubernetes/network.yaml"
+	PodNetwork     = "apiVersion: v1\nkind: Namespace\nmetadata: {name: network}\n"
+)

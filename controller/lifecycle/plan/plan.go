@@ -72,10 +72,10 @@ type Observed struct {
 	// Serves is the digest of the document for which it reports ExportsServed; empty
 	// for none.
 	Serves string
-	// Of a master with cluster_members. Member: it reports for its present document that the
-	// cluster has its Node, Ready or not. NotJoined: it reports for that document that its machine
-	// has joined no cluster. Anew: it has enrolled and not reported since, so its machine may be
-	// another one.
+	// Of a master with cluster_members. Member: it reports ClusterMember for its present document,
+	// or that its Node is not Ready yet if nodehitch makes the cluster. NotJoined: it reports for
+	// that document that its machine has joined no cluster. Anew: it has enrolled and not reported
+	// since, so its machine may be another one.
 	Member, NotJoined, Anew bool
 }
 

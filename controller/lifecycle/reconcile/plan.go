@@ -127,9 +127,15 @@ func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
 	if n.Role == api.RoleMaster && slices.Contains(n.Conditions, api.ConditionClusterMember) { // workers, which are many, become members without a plan
 		seen.Anew = seen.Enrolled && !n.StatusOf.Equal(n.Identity.EnrolledAt)
 		c := progress.ReportedForCurrent(n, t.Store.Epoch(), api.ConditionClusterMember)
-		// A Node that is not Ready may wait for the Pods' network, which the first member applies.
-		seen.Member = c != nil && (c.Status == api.ConditionTrue || c.Reason == api.ReasonNodeNotReady)
+		seen.Member = c != nil && (c.Status == api.ConditionTrue || c.Reason == api.ReasonNodeNotReady && madeByNodehitch(n))
 		seen.NotJoined = c != nil && c.Status != api.ConditionTrue && (c.Reason == api.ReasonNotJoined || c.Reason == api.ReasonWaitingForCluster)
 	}
 	return seen
+}
+
+// madeByNodehitch reports whether the node's agent joins the machine. It says NodeNotReady once
+// it is done, and the Node may wait for the Pods' network, which the first member applies. Another
+// program may have to make the cluster again at that moment.
+func madeByNodehitch(n store.Node) bool {
+	return slices.Contains(n.Conditions, api.ConditionKubernetesInstalled)
 }

@@ -61,6 +61,8 @@ var good = map[string]api.Reason{
 	api.ConditionReady: api.ReasonReady, api.ConditionVolumesMounted: api.ReasonMounted, api.ConditionExportsServed: api.ReasonServed,
 	api.ConditionNFSClientInstalled: api.ReasonInstalled, api.ConditionRegistryRunning: api.ReasonRunning, api.ConditionRegistriesConnected: api.ReasonConnected,
 	api.ConditionPersistentVolumesRegistered: api.ReasonRegistered, api.ConditionClusterMember: api.ReasonJoined,
+	api.ConditionEngineReady: api.ReasonEngineRunning, api.ConditionKubernetesInstalled: api.ReasonInstalled,
+	api.ConditionControlPlaneHealthy: api.ReasonHealthy, api.ConditionPodNetworkReady: api.ReasonNetworkReady,
 	api.ConditionClusterMembersCurrent: api.ReasonMembersCurrent, api.ConditionClusterMembersLeft: api.ReasonMembersLeft, api.ConditionClusterAccessReady: api.ReasonAccessGranted,
 }
 
