@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
@@ -118,6 +119,9 @@ func machinesKey() (name, key string, err error) {
 }
 
 func fillMachines(ctx context.Context, cache, dir string, log func(string, ...any)) (err error) {
+	if lacks := lab.Missing(lab.KindNspawn); len(lacks) > 0 {
+		return fmt.Errorf("this host cannot run the lab:\n- %s", strings.Join(lacks, "\n- "))
+	}
 	programs := map[string]string{} // path by name
 	for _, s := range machineSets {
 		found, notFound := s.find(cache, fs.ErrNotExist)
