@@ -224,6 +224,7 @@ func TestAMemberIsTheServersOwnNodeAndReady(t *testing.T) {
 		says string
 	}{
 		"Ready":                   {"system:node:worker-0", kubeapitest.Node(serverID, true), "True Joined", "Node worker-0 is Ready"},
+		"as a machine id":         {"system:node:worker-0", kubeapitest.Node(strings.ReplaceAll(serverID, "-", ""), true), "True Joined", ""},
 		"in upper case":           {"system:node:worker-0", kubeapitest.Node(strings.ToUpper(serverID), true), "True Joined", ""},
 		"by the cloud's id":       {"system:node:worker-0", noUUID, "True Joined", ""},
 		"not Ready":               {"system:node:worker-0", kubeapitest.Node(serverID, false), "False NodeNotReady", "NodeStatusUnknown: Kubelet stopped"},

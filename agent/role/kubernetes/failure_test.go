@@ -16,10 +16,10 @@ const (
 	preflight = "[init] Using Kubernetes version: v1.34.4\n[preflight] Running pre-flight checks\n\t[WARNING Swap]: swap is supported for cgroup v2 only\n" +
 		"W1128 18:16:58.100000    1234 checks.go:830] detected that the sandbox image is inconsistent\n" +
 		"[preflight] Some fatal errors occurred:\n%s[preflight] If you know what you are doing, you can make a check non-fatal with `--ignore-preflight-errors=...`\n" +
-		"error execution phase preflight: preflight checks failed" + stack
+		"error: error execution phase preflight: preflight checks failed" + stack
 	noImage   = "\t[ERROR ImagePull]: failed to pull image registry.k8s.io/etcd:3.6.5-0: failed to pull image registry.k8s.io/etcd:3.6.5-0: rpc error: code = Unknown desc = dial tcp: lookup registry.k8s.io: no such host\n"
 	portTaken = "\t[ERROR Port-10250]: Port 10250 is in use\n"
-	noServer  = "[kubelet-check] Waiting for a healthy kubelet\nUnfortunately, an error has occurred, likely caused by:\n\t- The kubelet is not running\n\nerror execution phase wait-control-plane: failed while waiting for the control plane to start: kube-apiserver check failed at https://10.10.0.5:6443/livez" + stack
+	noServer  = "[kubelet-check] Waiting for a healthy kubelet\nUnfortunately, an error has occurred, likely caused by:\n\t- The kubelet is not running\n\nerror: error execution phase wait-control-plane: failed while waiting for the control plane to start: kube-apiserver check failed at https://10.10.0.5:6443/livez" + stack
 )
 
 func TestAFailureIsExplainedInKubeadmsWords(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAFailureIsExplainedInKubeadmsWords(t *testing.T) {
 			"validate", `error unmarshaling configuration: unknown field "podSubnets"` + stack, api.ConditionKubernetesInstalled, "False JoinFailed", []string{"podSubnets"}, nil,
 		},
 		"the API server": {
-			"init", noServer, member, "False JoinFailed", []string{"error execution phase wait-control-plane", "10.10.0.5:6443"}, []string{"kubelet-check", "stack trace"},
+			"init", noServer, member, "False JoinFailed", []string{"kubeadm failed: error execution phase wait-control-plane", "10.10.0.5:6443"}, []string{"kubelet-check", "stack trace"},
 		},
 		"a secret": {
 			"init", "error: token " + token + " and key " + certificateKey, member, "False JoinFailed", []string{"(redacted)"}, nil,
@@ -82,6 +82,8 @@ func TestAFailureIsExplainedInKubeadmsWords(t *testing.T) {
 // What a machine is refused for is not what an attempt of ours has left.
 func TestAMachineThatKubeadmRefusesHasLeftNothing(t *testing.T) {
 	r := second(t, api.RoleWorker)
+	r.m.Kubernetes.Refuses["join"] = "error: unable to select an IP from default routes" + stack
+	r.expect(member, "False JoinFailed", "unable to select an IP")
 	r.m.Kubernetes.Refuses["join"] = fmt.Sprintf(preflight, portTaken)
 	for range 2 {
 		r.expect(member, "False PortInUse", "Port 10250")
@@ -89,7 +91,7 @@ func TestAMachineThatKubeadmRefusesHasLeftNothing(t *testing.T) {
 	for _, run := range r.runs() {
 		says(t, run.Document("JoinConfiguration"), map[string]any{"nodeRegistration ignorePreflightErrors": nil})
 	}
-	r.m.Kubernetes.Refuses["join"] = "error execution phase kubelet-start: timed out" + stack
+	r.m.Kubernetes.Refuses["join"] = "error: error execution phase kubelet-start: timed out" + stack
 	r.expect(member, "False JoinFailed", "timed out")
 	r.runs()
 	delete(r.m.Kubernetes.Refuses, "join")
@@ -148,7 +150,7 @@ func TestAClusterThatIsBegunIsFinishedByItsMaster(t *testing.T) {
 // certificates and an etcd of a cluster that is not there any more.
 func TestAHalfJoinedMasterMakesNoCluster(t *testing.T) {
 	r := second(t, api.RoleMaster)
-	r.m.Kubernetes.Refuses["join"] = "error execution phase etcd-join: timed out" + stack
+	r.m.Kubernetes.Refuses["join"] = "error: error execution phase etcd-join: timed out" + stack
 	r.expect(member, "False JoinFailed")
 	r.runs()
 	r.doc.Cluster.Initialize, r.doc.Cluster.CACertificateHash = true, ""
@@ -174,7 +176,7 @@ func TestAnEtcdMemberThatVotesIsNotAddedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := second(t, api.RoleMaster)
-			r.m.Kubernetes.Refuses["join"] = "error execution phase kubelet-wait-bootstrap: timed out" + stack
+			r.m.Kubernetes.Refuses["join"] = "error: error execution phase kubelet-wait-bootstrap: timed out" + stack
 			r.etcd.members = c.members
 			r.expect(api.ConditionClusterMember, "False JoinFailed")
 			says(t, r.runs()[1].Document("JoinConfiguration"), map[string]any{"skipPhases": nil})

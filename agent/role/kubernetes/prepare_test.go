@@ -88,6 +88,23 @@ func TestWhatIsNoObstacle(t *testing.T) {
 	}
 }
 
+// What the cluster's kubelets tolerate is known to a worker when kubeadm has told it.
+func TestAWorkerLearnsFromTheClusterWhatItsKubeletTolerates(t *testing.T) {
+	for name, c := range map[string]struct{ written, want string }{
+		"nothing": {"kind: KubeletConfiguration\n", "False SwapOn"},
+		"swap":    {"kind: KubeletConfiguration\nfailSwapOn: false\n", "True Installed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := second(t, api.RoleWorker)
+			r.m.Kernel.Swaps = []string{"/swapfile"}
+			r.m.Kubernetes.Refuses["join"] = "error: error execution phase kubelet-start: failed while waiting for the kubelet to start" + stack
+			r.expect(member, "False JoinFailed")
+			r.m.Files["/var/lib/kubelet/config.yaml"] = hosttest.FileState{Content: c.written, Mode: 0o644}
+			r.expect(installed, c.want)
+		})
+	}
+}
+
 func TestTheKernelIsSetNowAndAtEachBoot(t *testing.T) {
 	r := second(t, api.RoleWorker)
 	r.m.Units["kubelet.service"].Enabled = false

@@ -58,10 +58,12 @@ func reasonOf(lines []string) api.Reason {
 	return api.ReasonJoinFailed
 }
 
-// inPreflight reports whether kubeadm has refused the machine before it has changed anything.
-func inPreflight(err error) bool {
+// refused reports whether kubeadm has ended, or was not even started, before it changed anything:
+// it says in which phase it has failed, and the first only checks the machine.
+func refused(err error) bool {
+	const phase = "error execution phase "
 	var failed *host.CommandError
-	return errors.As(err, &failed) && strings.Contains(failed.Output, "error execution phase preflight")
+	return !errors.As(err, &failed) || failed.Code > 0 && (!strings.Contains(failed.Output, phase) || strings.Contains(failed.Output, phase+"preflight"))
 }
 
 // logged is the beginning of a line of klog's that is no error.
@@ -77,7 +79,7 @@ func meaningful(output string) []string {
 		case at != nil:
 			checks = append(checks, line[at[0]:])
 		case strings.HasPrefix(line, "error"): // what was printed before is progress and advice
-			rest = []string{line}
+			rest = []string{strings.TrimPrefix(line, "error: ")}
 		case line != "" && !strings.HasPrefix(line, "[") && !logged.MatchString(line) && !strings.HasPrefix(line, "To see the stack trace"):
 			rest = append(rest, line)
 		}

@@ -131,7 +131,7 @@ func (m *Machine) attempt(what attempt, doing string, do func(again bool) error)
 		return err
 	}
 	err = do(before.Attempt != "")
-	if err == nil || before.Attempt == "" && inPreflight(err) {
+	if err == nil || before.Attempt == "" && refused(err) {
 		return errors.Join(explain(doing, err), m.own(func(o *owned) { o.Attempt = "" }))
 	}
 	return explain(doing, err)

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/yaml"
+
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -118,13 +120,30 @@ func (p *preparation) file() (err error) {
 	return nil
 }
 
+// kubeletConfig is where kubeadm writes kubelet's configuration, which is the cluster's.
+const kubeletConfig = "/var/lib/kubelet/config.yaml"
+
+// kubeletTolerates reports whether kubelet's configuration has this member as false. The cluster's
+// is known to masters, and to a worker only once kubeadm has written it: before, nothing is said.
+func (p *preparation) kubeletTolerates(member string) bool {
+	if p.desired.Role == api.RoleMaster {
+		return ofKind(p.documents, "KubeletConfiguration")[member] == false
+	}
+	content, err := p.Host.Files.Read(kubeletConfig)
+	if err != nil {
+		return true
+	}
+	var config document
+	return yaml.Unmarshal(content, &config) != nil || config[member] == false
+}
+
 // argsFiles are where the packages of kubelet let the owner of the machine give it flags.
 var argsFiles = []string{"/etc/default/kubelet", "/etc/sysconfig/kubelet"}
 
 // swap says that kubelet would not start.
 func (p *preparation) swap() error {
 	swaps, err := p.Host.Kernel.Swaps()
-	if err != nil || len(swaps) == 0 || ofKind(p.documents, "KubeletConfiguration")["failSwapOn"] == false {
+	if err != nil || len(swaps) == 0 || p.kubeletTolerates("failSwapOn") {
 		return err
 	}
 	for _, path := range argsFiles {
@@ -143,7 +162,7 @@ const firstWithoutCgroupV1 = 35
 func (p *preparation) cgroups() error {
 	parts := strings.Split(p.section.Version, ".")
 	minor, err := strconv.Atoi(parts[min(1, len(parts)-1)])
-	if err != nil || minor < firstWithoutCgroupV1 || ofKind(p.documents, "KubeletConfiguration")["failCgroupV1"] == false {
+	if err != nil || minor < firstWithoutCgroupV1 || p.kubeletTolerates("failCgroupV1") {
 		return nil //nolint:nilerr // the version on the machine was compared with it
 	}
 	v2, err := p.exists("/sys/fs/cgroup/cgroup.controllers")
