@@ -94,10 +94,12 @@ type instancePage struct {
 	RestNodes     int
 	NodesPath     string
 	Servers       []serverShown
+	RestServers   int
 	Stack         []field
 	Files         []fileShown
 	Warnings      []faultShown
 	Versions      []versionShown
+	RestVersions  int
 	Volumes       []volumeRow
 	Operations    []operationRow
 	OperationPath string
@@ -145,7 +147,7 @@ const fewNodes = 50
 func (v Instance) content(f Frame) content {
 	i := v.Instance
 	p := instancePage{Name: i.Name, ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
-		Total: len(v.Nodes), Roles: rolesOf(i.ID, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings), Versions: f.versions(i, v.Events),
+		Total: len(v.Nodes), Roles: rolesOf(i.ID, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings),
 		NodesPath: nodesOf(i.ID), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: describe.NoNodes}
 	if i.Unconfirmed {
@@ -167,7 +169,8 @@ func (v Instance) content(f Frame) content {
 	nodes, p.RestNodes = few(nodes, fewNodes)
 	p.Nodes = f.nodeTable(nodes)
 	p.Nodes.Part, p.Nodes.Own = p.RestNodes > 0, true
-	p.Servers = servers(i.Topology)
+	p.Servers, p.RestServers = few(servers(i.Topology), perPage)
+	p.Versions, p.RestVersions = few(f.versions(i, v.Events), 10)
 	names := namesOf(v.Nodes)
 	for _, vol := range v.Volumes {
 		p.Volumes = append(p.Volumes, f.volumeRow(vol, names))
@@ -210,7 +213,6 @@ func servers(t *api.Topology) (list []serverShown) {
 			list = append(list, shown)
 		}
 	}
-	list, _ = few(list, perPage)
 	return list
 }
 
@@ -250,7 +252,6 @@ func (f Frame) versions(i api.Instance, events []api.Event) (list []versionShown
 			list = append(list, versionShown{Version: e.To, Before: e.From, At: f.both(&e.At), By: e.By, Present: e.To == present && len(list) == 0})
 		}
 	}
-	list, _ = few(list, 10)
 	return list
 }
 

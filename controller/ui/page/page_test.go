@@ -812,3 +812,28 @@ func TestTheOverviewShowsTheReplicas(t *testing.T) {
 		t.Errorf("a controller with a store of its own: %s", got)
 	}
 }
+
+// A table of an instance that is cut says how much it leaves out.
+func TestWhatAnInstanceLeavesOutIsSaid(t *testing.T) {
+	w := pagetest.First()
+	i := &w.Instances[0]
+	for n := range 203 {
+		i.Topology.Servers = append(i.Topology.Servers, api.Server{ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Name: fmt.Sprint("more-", n), VnfcInstanceID: fmt.Sprint("vnfc-", n)})
+	}
+	named := 0
+	for _, s := range i.Topology.Servers {
+		if s.VnfcInstanceID != "" || s.MemberStackID != "" || s.AvailabilityZone != "" || s.HypervisorHostname != "" {
+			named++
+		}
+	}
+	w.Events = nil
+	for n := range 12 {
+		w.Events = append(w.Events, api.Event{Sequence: int64(n + 1), At: pagetest.Now, Type: api.HappenedDesiredStateChanged, VnfInstanceID: i.ID, To: fmt.Sprint(n + 1)})
+	}
+	got := written(t, w, page.PathInstances+"/"+i.ID, true)
+	for _, want := range []string{fmt.Sprintf(">and %d more</a>", named-200), ">and 2 before</a>"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
