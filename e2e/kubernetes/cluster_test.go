@@ -115,13 +115,13 @@ func (w *cluster) sound() {
 	}
 }
 
-// answers waits until a Deployment of three answers a Pod by its Service.
+// answers waits until a Deployment is available, whose Pods answer as kubelet probes them.
 func (w *cluster) answers() {
 	w.T.Helper()
 	w.apply(deployment)
 	w.Until("the Deployment is available", func() error {
 		if got := w.kubectl("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"); got != "3" {
-			return fmt.Errorf("%q replicas are available", got)
+			return fmt.Errorf("%q replicas are available: %s", got, w.kubectl("get", "pods", "-o", "wide"))
 		}
 		return nil
 	})
@@ -137,6 +137,10 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec:
+      terminationGracePeriodSeconds: 0
       containers:
-      - {name: web, image: "` + kube.TestImage + `", command: [sleep, inf]}
+      - name: web
+        image: ` + kube.TestImage + `
+        command: [busybox, httpd, -f, -p, "8080"]
+        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
 `

@@ -64,16 +64,8 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		return converge.Plan{HandsOff: true}, nil
 	}
 	plan := converge.Plan{Reason: api.ReasonJoined}
-	content, err := content(desired, s.ServerID)
-	if err != nil {
-		return plan, err
-	}
-	same, err := s.Host.Files.Same(File, content, fileMode)
-	if err == nil && !same {
-		plan.Actions = append(plan.Actions, converge.Action{Summary: "write " + File, Do: func(context.Context) error {
-			return s.Host.Files.Write(File, content, fileMode)
-		}})
-	}
+	var err error
+	plan.Actions, err = s.file(desired)
 	if desired.Kubernetes != nil {
 		actions, waits := s.Kubeadm.Join(ctx, desired)
 		if plan.Actions = append(plan.Actions, actions...); len(actions) > 0 || waits != nil {
@@ -81,6 +73,32 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		}
 	}
 	return plan, errors.Join(err, s.member(ctx, &plan))
+}
+
+// file plans what is to become of File. Where the agent itself joins the machine there is none:
+// a program that reads it would join the machine too.
+func (s *step) file(desired *api.NodeConfig) ([]converge.Action, error) {
+	if desired.Kubernetes != nil {
+		_, err := s.Host.Files.Mode(File)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		return []converge.Action{{Summary: "remove " + File, Do: func(context.Context) error { return s.Host.Files.Remove(File) }}}, nil
+	}
+	content, err := content(desired, s.ServerID)
+	if err != nil {
+		return nil, err
+	}
+	same, err := s.Host.Files.Same(File, content, fileMode)
+	if same || err != nil {
+		return nil, err
+	}
+	return []converge.Action{{Summary: "write " + File, Do: func(context.Context) error {
+		return s.Host.Files.Write(File, content, fileMode)
+	}}}, nil
 }
 
 // member returns nil if the machine's Node is Ready.
