@@ -13,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/registry"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -47,16 +48,24 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	w := &cluster{kubelet: kubetest.Machines(t), packageDir: t.TempDir()}
-	for path, content := range packageFiles {
-		path = filepath.Join(w.packageDir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	registry.Require(t)
 	w.World = sitetest.NewWorld(t, lab.KindNspawn)
 	w.VNF = w.NewVNF()
+	for path, content := range packageFiles {
+		w.write(path, content)
+	}
+	w.openRegistry()
 	t.Cleanup(w.Explain)
 	return w
+}
+
+// write puts a file into the VNF package.
+func (w *cluster) write(path, content string) {
+	w.T.Helper()
+	path = filepath.Join(w.packageDir, path)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		w.T.Fatal(err)
+	}
 }
 
 // draw adds servers to the stack.

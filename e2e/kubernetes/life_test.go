@@ -18,6 +18,7 @@ var operations = []struct {
 	run         func(*cluster, *results.Case)
 }{
 	{"instantiate", "one master and two workers become a cluster: END completes when each Node is Ready, the Pods' network is there and CoreDNS is available", (*cluster).instantiate},
+	{"private-registry", "Pods run an image that only a private registry has, with TLS and a login, and need no imagePullSecret", (*cluster).privateRegistry},
 	{"scale-out", "a worker that comes later joins, and gets Pods", (*cluster).scaleOut},
 	{"scale-in", "a worker is drained before its server goes, and its Node with it", (*cluster).scaleIn},
 	{"heal-worker", "a worker is replaced by a new machine", (*cluster).healWorker},
