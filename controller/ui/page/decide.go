@@ -17,9 +17,9 @@ type decision struct {
 	Objects  []name
 	Rest     int
 	RestPath string
-	// Meaning is what was found, Action what to do.
-	Meaning, Action string
-	Commands        []command
+	// Message is what one node says, Meaning what was found, Action what to do.
+	Message, Meaning, Action string
+	Commands                 []command
 }
 
 // fewObjects is how many objects and commands of one decision are shown.
@@ -170,11 +170,7 @@ func nodeDecisions(nodes []api.Node, volumes []api.Volume) (list []decision) {
 		}
 	}
 	for reason, objects := range byReason {
-		doc := api.Reasons[reason]
-		d := decision{Badge: badge{"bad", "Stopped"}, Title: reason, Meaning: doc.Meaning, Action: doc.Action}
-		if !doc.Final {
-			d.Badge = badge{"wait", "Waiting"}
-		}
+		d := decisionOf(reason)
 		d.about(objects, withQuery(PathNodes, map[string][]string{"text": {reason}}))
 		if reason == api.ReasonForeignData {
 			d.Commands = foreignCommands(objects, nodes, volumes)
@@ -186,6 +182,19 @@ func nodeDecisions(nodes []api.Node, volumes []api.Volume) (list []decision) {
 	}
 	slices.SortFunc(list, func(a, b decision) int { return strings.Compare(a.Title, b.Title) })
 	return list
+}
+
+// The badges of a reason: no waiting mends it, or waiting may.
+var stopped, mayPass = badge{"bad", "Stopped"}, badge{"wait", "Waiting"}
+
+// decisionOf is what a reason means and what to do about it.
+func decisionOf(r api.Reason) decision {
+	doc := api.Reasons[r]
+	d := decision{Badge: mayPass, Title: r, Meaning: doc.Meaning, Action: doc.Action}
+	if doc.Final {
+		d.Badge = stopped
+	}
+	return d
 }
 
 // foreignCommands decide about the volumes of these nodes that nodehitch has not formatted.

@@ -171,9 +171,9 @@ func (v Instance) content(f Frame) content {
 	p.Nodes.Part, p.Nodes.Own = p.RestNodes > 0, true
 	p.Servers, p.RestServers = few(servers(i.Topology), perPage)
 	p.Versions, p.RestVersions = few(f.versions(i, v.Events), 10)
-	names := namesOf(v.Nodes)
+	all := byID(v.Nodes)
 	for _, vol := range v.Volumes {
-		p.Volumes = append(p.Volumes, f.volumeRow(vol, names))
+		p.Volumes = append(p.Volumes, f.volumeRow(vol, all))
 	}
 	operations, _ := few(v.Operations, 10)
 	for _, o := range operations {

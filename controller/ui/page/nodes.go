@@ -262,7 +262,7 @@ func (v Node) content(f Frame) content {
 	}
 	p.Operations, _ = few(p.Operations, 5)
 	for _, vol := range v.Volumes {
-		p.Volumes = append(p.Volumes, f.volumeRow(vol, nil))
+		p.Volumes = append(p.Volumes, f.volumeRow(vol, map[string]*api.Node{n.ID: &n}))
 	}
 	p.OwnVolumes = !slices.ContainsFunc(v.Volumes, func(vol api.Volume) bool { return vol.VnfInstanceID != n.VnfInstanceID })
 	return content{name: "node", title: p.Name, section: PathNodes, changed: []string{ChangedNodes, ChangedVolumes, ChangedOperations, ChangedEvents}, data: p}

@@ -837,3 +837,55 @@ func TestWhatAnInstanceLeavesOutIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// said is what a world says at a path, in one line.
+func said(t testing.TB, w pagetest.World, path string) string {
+	t.Helper()
+	return strings.Join(strings.Fields(spacedTextOf(t, written(t, w, path, false))), " ")
+}
+
+// says fails unless the page at a path has the texts, and none of the others.
+func says(t *testing.T, w pagetest.World, path string, has, hasNot []string) {
+	t.Helper()
+	text := said(t, w, path)
+	for _, want := range has {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s does not say %q: %s", path, want, text)
+		}
+	}
+	for _, never := range hasNot {
+		if strings.Contains(text, never) {
+			t.Errorf("%s says %q: %s", path, never, text)
+		}
+	}
+}
+
+// A volume is shown with what its node has found on it. One that was never formatted has no filesystem of
+// nodehitch's.
+func TestAVolumeSaysWhatItsNodeHasFound(t *testing.T) {
+	w := pagetest.Broken()
+	at := func(fits func(api.Volume) bool) api.Volume { return w.Volumes[slices.IndexFunc(w.Volumes, fits)] }
+	foreign := at(func(v api.Volume) bool { return v.PermitState == api.PermitNone && !v.Unconfirmed })
+	formatted := at(func(v api.Volume) bool { return v.PermitState == api.PermitFormatted })
+	finding := "ForeignData: volume " + foreign.ID + ": /dev/disk/by-id"
+	says(t, w, page.PathVolumes, []string{finding}, nil)
+	says(t, w, page.PathInstances+"/"+foreign.VnfInstanceID, []string{finding}, nil)
+	says(t, w, page.PathNodes+"/"+foreign.NodeID, []string{finding}, nil)
+	says(t, w, page.PathVolumes+"/"+foreign.ID, []string{"For you to decide: what its node has found Stopped ForeignData storage_server_of", "volume " + foreign.ID + ": /dev/disk/by-id",
+		"Meaning the disk holds data that nodehitch did not write", "UUID that a format would give " + foreign.FilesystemUUID}, []string{"Filesystem ext4"})
+	says(t, w, page.PathVolumes+"/"+formatted.ID, []string{"Filesystem ext4, UUID " + formatted.FilesystemUUID}, []string{"would give", "has found"})
+	w.Volumes[slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.ID == foreign.ID })].ReformatRequested = true
+	says(t, w, page.PathVolumes, nil, []string{finding})
+	says(t, w, page.PathVolumes+"/"+foreign.ID, []string{"What its node has found"}, []string{"For you to decide"})
+}
+
+// The list of volumes promises no more than is kept, and says the same of a restored volume as its own page.
+func TestVolumesSayWhatIsFormatted(t *testing.T) {
+	w := pagetest.Broken()
+	restored := w.Volumes[slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.Unconfirmed })]
+	meaning := "no format before hitchctl volume reformat"
+	says(t, w, page.PathVolumes, []string{"never formatted, unless an operator says hitchctl volume reformat .", "None, unconfirmed registry_volume"}, nil)
+	for _, path := range []string{page.PathVolumes + "?text=registry_volume", page.PathVolumes + "/" + restored.ID} {
+		says(t, w, path, []string{meaning}, []string{"blank check"})
+	}
+}
