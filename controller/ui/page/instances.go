@@ -15,8 +15,7 @@ type instanceRow struct {
 	Instance          name
 	Name, Kind        string
 	State             badge
-	Ready, Nodes      int
-	Percent           string
+	Ready             readyShown
 	Missing, Warnings int
 	// Stack is the status of the stack, nil if it is not known.
 	Stack   *badge
@@ -25,9 +24,25 @@ type instanceRow struct {
 	Changed stamp
 }
 
-func (f Frame) instanceRow(i api.Instance, ready int) instanceRow {
+// readyShown is how many nodes are Ready; Of says of what, and Percent is "" if it is not known.
+type readyShown struct {
+	Ready, Total int
+	Percent, Of  string
+}
+
+// shownReady counts nodes of an instance. It has no bar if they were last heard of before a restore.
+func shownReady(i api.Instance, nodes []api.Node, of string) readyShown {
+	r := readyShown{Of: asReported(of, i.Unconfirmed)}
+	r.Ready, r.Total = readyOf(nodes)
+	if !i.Unconfirmed {
+		r.Percent = percent(100 * float64(r.Ready) / float64(max(1, r.Total)))
+	}
+	return r
+}
+
+func (f Frame) instanceRow(i api.Instance, nodes []api.Node) instanceRow {
 	row := instanceRow{Instance: instanceName(i.Name, i.ID), Name: i.Name, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
-		Ready: ready, Nodes: len(i.Nodes), Percent: percent(100 * float64(min(ready, len(i.Nodes))) / float64(max(1, len(i.Nodes)))),
+		Ready:   shownReady(i, nodes, ""),
 		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, describe.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
 	if i.Stack != nil && i.Stack.Status != "" {
 		status := toned(describe.OfStack(i.Stack.Status), i.Stack.Status)
@@ -44,12 +59,7 @@ type instancesPage struct {
 
 func (v Instances) content(f Frame) content {
 	query := f.query()
-	ready := map[string]int{}
-	for _, n := range v.Nodes {
-		if n.Ready {
-			ready[n.VnfInstanceID]++
-		}
-	}
+	nodes := byInstance(v.Nodes)
 	var found []api.Instance
 	for _, i := range v.Instances {
 		if fits(query, "state", i.State) && fits(query, "kind", i.Kind) && contains(query, instanceTexts(i)...) {
@@ -61,7 +71,7 @@ func (v Instances) content(f Frame) content {
 	shown, pager := paged(f, form, found, len(v.Instances))
 	rows := make([]instanceRow, 0, len(shown))
 	for _, i := range shown {
-		rows = append(rows, f.instanceRow(i, ready[i.ID]))
+		rows = append(rows, f.instanceRow(i, nodes[i.ID]))
 	}
 	return content{name: "instances", title: "Instances", lead: "VNF instances: what is desired, and how many of their nodes are Ready.", filter: &form,
 		changed: []string{ChangedInstances, ChangedNodes}, data: instancesPage{Rows: rows, Pager: pager, First: firstCommands()}}
@@ -87,8 +97,7 @@ type instancePage struct {
 	Unconfirmed   string
 	Restored      []field
 	Facts         []field
-	Ready, Total  int
-	Percent       string
+	Ready         readyShown
 	Roles         []roleShown
 	Nodes         nodeTable
 	RestNodes     int
@@ -111,10 +120,8 @@ type instancePage struct {
 
 // roleShown is how many servers have a role, and how many of them are Ready.
 type roleShown struct {
-	Role         string
-	Ready, Total int
-	Percent      string
-	Path         string
+	readyShown
+	Role, Path string
 }
 
 // serverShown is a server of the topology, with what an operation may name it by.
@@ -147,7 +154,7 @@ const fewNodes = 50
 func (v Instance) content(f Frame) content {
 	i := v.Instance
 	p := instancePage{Name: i.Name, ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
-		Total: len(v.Nodes), Roles: rolesOf(i.ID, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings),
+		Ready: shownReady(i, v.Nodes, "nodes Ready"), Roles: rolesOf(i, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings),
 		NodesPath: nodesOf(i.ID), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: describe.NoNodes}
 	if i.Unconfirmed {
@@ -160,12 +167,6 @@ func (v Instance) content(f Frame) content {
 		field{Label: "Created", Time: f.both(&i.CreatedAt)}, field{Label: "Changed", Time: f.both(&i.UpdatedAt)})
 	nodes := slices.Clone(v.Nodes)
 	troubleFirst(nodes)
-	for _, n := range nodes {
-		if n.Ready {
-			p.Ready++
-		}
-	}
-	p.Percent = percent(100 * float64(p.Ready) / float64(max(1, p.Total)))
 	nodes, p.RestNodes = few(nodes, fewNodes)
 	p.Nodes = f.nodeTable(nodes)
 	p.Nodes.Part, p.Nodes.Own = p.RestNodes > 0, true
@@ -183,19 +184,11 @@ func (v Instance) content(f Frame) content {
 		changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents}, data: p}
 }
 
-func rolesOf(instanceID string, nodes []api.Node) (list []roleShown) {
+func rolesOf(i api.Instance, nodes []api.Node) (list []roleShown) {
 	for _, role := range roles {
-		r := roleShown{Role: string(role), Path: withQuery(PathNodes, map[string][]string{"instance": {instanceID}, "role": {string(role)}})}
-		for _, n := range nodes {
-			if n.Role == role {
-				r.Total++
-				if n.Ready {
-					r.Ready++
-				}
-			}
-		}
+		of := slices.DeleteFunc(slices.Clone(nodes), func(n api.Node) bool { return n.Role != role })
+		r := roleShown{shownReady(i, of, ""), string(role), withQuery(PathNodes, map[string][]string{"instance": {i.ID}, "role": {string(role)}})}
 		if r.Total > 0 {
-			r.Percent = percent(100 * float64(r.Ready) / float64(r.Total))
 			list = append(list, r)
 		}
 	}

@@ -36,6 +36,14 @@ func unconfirmed(b badge, yes bool) badge {
 	return b
 }
 
+// asReported is what was reported; what a restore brought back was before it.
+func asReported(text string, restored bool) string {
+	if restored {
+		return text + ", as last reported, before the restore"
+	}
+	return text
+}
+
 // stamp is a time on a page. The script keeps the age in it true; a fragment has the time alone
 // until then, so that it is the same whenever it is written.
 type stamp struct {

@@ -32,10 +32,37 @@ func (f Frame) nodeRow(n api.Node) nodeRow {
 
 // readiness is whether a node is Ready.
 func readiness(n api.Node) badge {
-	if n.Ready {
-		return toned(describe.OfReady(n), "Ready")
+	if saidReady(n) {
+		return toned(describe.OfReady(n), asReported("Ready", n.Unconfirmed))
 	}
-	return toned(describe.OfReady(n), "Not ready")
+	return toned(describe.OfReady(n), asReported("Not ready", n.Unconfirmed))
+}
+
+// saidReady is whether a node is Ready; of one that a restore brought back, whether it said so before.
+func saidReady(n api.Node) bool {
+	if n.Unconfirmed {
+		c := n.Status.Condition(api.ConditionReady)
+		return c != nil && c.Status == api.ConditionTrue
+	}
+	return n.Ready
+}
+
+// inContact is whether what a node says is said now.
+func inContact(n api.Node) bool { return n.State == api.NodeEnrolled && !n.Unconfirmed }
+
+// readyOf is how many of these nodes are Ready, and of how many. A node whose identity was revoked has
+// been replaced or has left.
+func readyOf(nodes []api.Node) (ready, all int) {
+	for _, n := range nodes {
+		if n.State == api.NodeRevoked {
+			continue
+		}
+		all++
+		if saidReady(n) {
+			ready++
+		}
+	}
+	return ready, all
 }
 
 // nodeTable is nodes in rows. In a narrow window those that are Ready are folded.
@@ -56,6 +83,15 @@ func (f Frame) nodeTable(nodes []api.Node) (t nodeTable) {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// byInstance are the nodes of each instance.
+func byInstance(nodes []api.Node) map[string][]api.Node {
+	of := map[string][]api.Node{}
+	for _, n := range nodes {
+		of[n.VnfInstanceID] = append(of[n.VnfInstanceID], n)
+	}
+	return of
 }
 
 // nodesOf is the list of the nodes of an instance.

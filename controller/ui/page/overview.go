@@ -104,7 +104,7 @@ func (o Overview) fleet() fleet {
 	rows := map[string]*fleetRow{}
 	var order []string
 	for _, n := range o.Nodes {
-		if n.State == api.NodeEnrolled {
+		if inContact(n) {
 			fl.Calling++
 		}
 		at := slices.IndexFunc(counted, func(c struct {
@@ -148,16 +148,18 @@ func (o Overview) fleet() fleet {
 		}
 		from += share
 	}
+	nodes := byInstance(o.Nodes)
 	for _, id := range order {
-		ready := 0
+		healthy := 0
 		for _, s := range rows[id].Squares {
 			if s.Class == squareClass[0] {
-				ready++
+				healthy++
 			}
 		}
-		fl.Healthy += ready
-		rows[id].Healthy = ready == len(rows[id].Squares)
-		rows[id].Summary = strconv.Itoa(ready) + " of " + strconv.Itoa(len(rows[id].Squares)) + " Ready"
+		fl.Healthy += healthy
+		rows[id].Healthy = healthy == len(rows[id].Squares)
+		ready, all := readyOf(nodes[id])
+		rows[id].Summary = asReported(strconv.Itoa(ready)+" of "+strconv.Itoa(all)+" Ready", slices.ContainsFunc(nodes[id], func(n api.Node) bool { return n.Unconfirmed }))
 		fl.Rows = append(fl.Rows, *rows[id])
 	}
 	return fl

@@ -681,7 +681,7 @@ func TestEachSquareIsALinkToItsNode(t *testing.T) {
 		for _, n := range w.Nodes {
 			state := string(n.State)
 			if n.State == api.NodeEnrolled {
-				state = map[describe.Tone]string{describe.Good: "Ready", describe.Bad: "Not ready", describe.Waiting: "Not ready yet"}[describe.OfReady(n)]
+				state = map[describe.Tone]string{describe.Good: "Ready", describe.Bad: "Not ready", describe.Waiting: "Not ready yet", describe.Plain: "Not ready yet"}[describe.OfReady(n)]
 			}
 			if got, want := names[page.PathNodes+"/"+n.ID], n.Name+": "+state; got != want {
 				t.Errorf("the square of %s is called %q, want %q", n.ID, got, want)
@@ -888,4 +888,77 @@ func TestVolumesSayWhatIsFormatted(t *testing.T) {
 	for _, path := range []string{page.PathVolumes + "?text=registry_volume", page.PathVolumes + "/" + restored.ID} {
 		says(t, w, path, []string{meaning}, []string{"blank check"})
 	}
+}
+
+// green are the texts of the badges of a page that are good news, and of the bars that have something done.
+func green(t *testing.T, w pagetest.World, path string) (list []string) {
+	t.Helper()
+	elements(t, written(t, w, path, true), func(n *html.Node) {
+		switch class, _ := attribute(n, "class"); class {
+		case "badge good":
+			list = append(list, n.LastChild.Data)
+		case "done":
+			if width, _ := attribute(n, "width"); percentOf(t, width) > 0 {
+				list = append(list, "bar "+width)
+			}
+		}
+	})
+	return list
+}
+
+// A node counts as connected to the registries while it is in contact.
+func TestOnlyNodesInContactAreConnected(t *testing.T) {
+	w := pagetest.First()
+	for i := range w.Nodes {
+		w.Nodes[i].Status.Activity = nil
+		for k := range w.Nodes[i].Status.Conditions {
+			w.Nodes[i].Status.Conditions[k].Status = api.ConditionTrue
+		}
+	}
+	says(t, w, page.PathRegistries, []string{"2 of 2 nodes connected"}, []string{"not known"})
+	w.Nodes[2].State = api.NodeLost
+	says(t, w, page.PathRegistries, []string{"1 of 2 nodes connected", "worker1 not known: lost it has not called for three poll intervals"}, nil)
+	w.Nodes[2].State = api.NodeRevoked
+	says(t, w, page.PathRegistries, []string{"1 of 1 nodes connected"}, nil)
+}
+
+// What a restore brought back was true before it, and is no good news.
+func TestARestoredInstanceIsAsLastReported(t *testing.T) {
+	w := pagetest.Broken()
+	restored, registry := w.Instances[1], w.Nodes[3]
+	before := ", as last reported, before the restore"
+	w = pagetest.World{Instances: []api.Instance{restored}, Nodes: []api.Node{registry}}
+	for path, want := range map[string][]string{
+		page.PathOverview:                      {"1 of 1 Ready" + before, "0 in contact"},
+		page.PathInstances:                     {"1/1" + before},
+		page.PathInstances + "/" + restored.ID: {"1 of 1 nodes Ready" + before, "1 of 1" + before, "Ready" + before},
+		page.PathNodes + "/" + registry.ID:     {"Ready" + before},
+		page.PathRegistries:                    {"Running" + before},
+	} {
+		says(t, w, path, want, nil)
+		if of := green(t, w, path); slices.ContainsFunc(of, func(text string) bool {
+			return text != "Ready" && text != "There" && !strings.HasSuffix(text, "COMPLETE")
+		}) || path != page.PathOverview && slices.Contains(of, "Ready") {
+			t.Errorf("%s has good news: %q", path, of)
+		}
+	}
+}
+
+// How many nodes of an instance are Ready, and of how many, is the same everywhere.
+func TestAnInstanceCountsItsNodesTheSameEverywhere(t *testing.T) {
+	w := pagetest.Broken()
+	cluster, all, ready := w.Instances[0], 0, 0
+	w.Nodes[1].Ready = true
+	for _, n := range w.Nodes {
+		if n.VnfInstanceID == cluster.ID && n.State != api.NodeRevoked {
+			all++
+			if n.Ready {
+				ready++
+			}
+		}
+	}
+	count := fmt.Sprintf("%d of %d", ready, all)
+	says(t, w, page.PathInstances, []string{strings.ReplaceAll(count, " of ", "/")}, nil)
+	says(t, w, page.PathInstances+"/"+cluster.ID, []string{count + " nodes Ready"}, nil)
+	says(t, w, page.PathOverview, []string{count + " Ready"}, nil)
 }
