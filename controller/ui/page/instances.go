@@ -24,6 +24,11 @@ type instanceRow struct {
 	Changed stamp
 }
 
+// lifeCycle is the state of an instance, which says nothing of its nodes.
+func lifeCycle(i api.Instance) badge {
+	return unconfirmed(badge{"plain", string(i.State)}, i.Unconfirmed)
+}
+
 // readyShown is how many nodes are Ready; Of says of what, and Percent is "" if it is not known.
 type readyShown struct {
 	Ready, Total int
@@ -41,7 +46,7 @@ func shownReady(i api.Instance, nodes []api.Node, of string) readyShown {
 }
 
 func (f Frame) instanceRow(i api.Instance, nodes []api.Node) instanceRow {
-	row := instanceRow{Instance: instanceName(i.Name, i.ID), Name: i.Name, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+	row := instanceRow{Instance: instanceName(i.Name, i.ID), Name: i.Name, Kind: string(i.Kind), State: lifeCycle(i),
 		Ready:   shownReady(i, nodes, ""),
 		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, describe.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
 	if i.Stack != nil && i.Stack.Status != "" {
@@ -94,6 +99,7 @@ type instancePage struct {
 	Name, ID      string
 	Kind          string
 	State         badge
+	AtWork        []workShown
 	Unconfirmed   string
 	Restored      []field
 	Facts         []field
@@ -116,6 +122,12 @@ type instancePage struct {
 	History       string
 	Commands      []command
 	NoNodes       string
+}
+
+// workShown is an operation in progress.
+type workShown struct {
+	Badge badge
+	Path  string
 }
 
 // roleShown is how many servers have a role, and how many of them are Ready.
@@ -153,10 +165,10 @@ const fewNodes = 50
 
 func (v Instance) content(f Frame) content {
 	i := v.Instance
-	p := instancePage{Name: i.Name, ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
+	p := instancePage{Name: i.Name, ID: i.ID, Kind: string(i.Kind), State: lifeCycle(i),
 		Ready: shownReady(i, v.Nodes, "nodes Ready"), Roles: rolesOf(i, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings),
 		NodesPath: nodesOf(i.ID), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
-		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: describe.NoNodes}
+		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i, v.Operations), NoNodes: describe.NoNodes}
 	if i.Unconfirmed {
 		p.Unconfirmed = describe.UnconfirmedInstance(i)
 		if r := i.Restored; r != nil {
@@ -175,6 +187,11 @@ func (v Instance) content(f Frame) content {
 	all := byID(v.Nodes)
 	for _, vol := range v.Volumes {
 		p.Volumes = append(p.Volumes, f.volumeRow(vol, all))
+	}
+	for _, o := range v.Operations {
+		if o.State == api.Processing {
+			p.AtWork = append(p.AtWork, workShown{toned(describe.OfOperation(o.State), operationWork(o, v.Operations)), operationPath(o)})
+		}
 	}
 	operations, _ := few(v.Operations, 10)
 	for _, o := range operations {
@@ -248,18 +265,25 @@ func (f Frame) versions(i api.Instance, events []api.Event) (list []versionShown
 	return list
 }
 
-// instanceCommands are what an operator may want of an instance.
-func instanceCommands(i api.Instance) []command {
+// instanceCommands are what an operator may want of an instance with these operations.
+func instanceCommands(i api.Instance, operations []api.Operation) []command {
 	list := []command{hitchctl("the same on a terminal", "describe", "instance", i.ID)}
 	if i.Unconfirmed {
 		list = append(list, hitchctl("let its nodes in again after the restore", "confirm", "instance", i.ID))
 	}
 	list = append(list, applyCommand(i))
-	if i.State == api.NotInstantiated {
+	at := slices.IndexFunc(operations, func(o api.Operation) bool { return o.State == api.Processing })
+	switch {
+	case at >= 0:
+		list = append(list, waitCommand(operations[at]))
+	case i.State == api.NotInstantiated:
 		list = append(list, hitchctl("instantiate it and wait", "operate", i.ID, "INSTANTIATE", "--wait"))
-	} else {
-		list = append(list, hitchctl("wait until every node is Ready", "wait", "instance", i.ID),
-			hitchctl("terminate it and wait", "operate", i.ID, "TERMINATE", "--wait"))
+	default:
+		list = append(list, hitchctl("wait until every node is Ready", "wait", "instance", i.ID))
 	}
-	return append(list, hitchctl("follow what happens", "events", "--instance", i.ID, "--watch"))
+	list = append(list, hitchctl("follow what happens", "events", "--instance", i.ID, "--watch"))
+	if i.State == api.Instantiated {
+		list = append(list, destroys(hitchctl("terminate it and wait", "operate", i.ID, "TERMINATE", "--wait")))
+	}
+	return list
 }

@@ -99,11 +99,39 @@ func nodesOf(instanceID string) string {
 	return withQuery(PathNodes, map[string][]string{"instance": {instanceID}})
 }
 
-// troubleFirst puts the nodes that are not Ready first.
+// troubleFirst sorts nodes by what keeps them from being Ready: those that no waiting mends first, Ready
+// ones last.
 func troubleFirst(nodes []api.Node) {
-	slices.SortStableFunc(nodes, func(a, b api.Node) int {
-		return cmp.Compare(describe.Truth(a.Ready), describe.Truth(b.Ready))
-	})
+	ranks := make(map[string]int, len(nodes))
+	for _, n := range nodes {
+		ranks[n.ID] = troubleOf(n)
+	}
+	slices.SortStableFunc(nodes, func(a, b api.Node) int { return cmp.Compare(ranks[a.ID], ranks[b.ID]) })
+}
+
+func troubleOf(n api.Node) int {
+	switch {
+	case n.Ready:
+		return 6
+	case n.State == api.NodeRevoked:
+		return 5
+	case n.State == api.NodeExpected:
+		return 4
+	case n.State == api.NodeLost:
+		return 1
+	case stoppedForGood(n):
+		return 0
+	case describe.OfReady(n) == describe.Bad:
+		return 2
+	}
+	return 3
+}
+
+// stoppedForGood reports whether no waiting mends what keeps a node from being Ready.
+func stoppedForGood(n api.Node) bool {
+	return slices.ContainsFunc(describe.PresentConditions(n), func(c api.Condition) bool {
+		return c.Status == api.ConditionFalse && api.Reasons[c.Reason].Final
+	}) || slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool { return api.Reasons[w.Reason].Final })
 }
 
 type nodesPage struct {
@@ -342,10 +370,13 @@ func nodeCommands(n api.Node) []command {
 		list = append(list, hitchctl("let the nodes of the restored instance in again", "confirm", "instance", n.VnfInstanceID))
 	}
 	if n.State != api.NodeRevoked {
-		list = append(list, hitchctl("wait until it is Ready", "wait", "node", n.ID), hitchctl("revoke its identity at once", "node", "revoke", n.ID))
+		list = append(list, hitchctl("wait until it is Ready", "wait", "node", n.ID))
 	}
 	if n.State != api.NodeExpected {
 		list = append(list, hitchctl("let a server that was rebuilt in place enroll once more", "node", "reenroll", n.ID))
+	}
+	if n.State != api.NodeRevoked {
+		list = append(list, destroys(hitchctl("revoke its identity at once", "node", "revoke", n.ID)))
 	}
 	return list
 }

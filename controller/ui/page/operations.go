@@ -31,6 +31,12 @@ func progress(o api.Operation, of []api.Operation) badge {
 	return toned(describe.OfOperation(o.State), describe.OperationProgress(o, of))
 }
 
+// operationWork names an operation in progress and what it waits for.
+func operationWork(o api.Operation, of []api.Operation) string {
+	state := describe.OperationProgress(o, of)
+	return operationTitle(o) + ", " + strings.ToLower(state[:1]) + state[1:]
+}
+
 func (f Frame) operationRow(o api.Operation, of []api.Operation) operationRow {
 	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID), Name: operationTitle(o),
 		State: progress(o, of), Started: f.age(&o.StartedAt), Took: describe.Took(o),
@@ -202,12 +208,16 @@ func (f Frame) operationFacts(o api.Operation) []field {
 func operationCommands(o api.Operation) []command {
 	list := []command{hitchctl("the same on a terminal", "describe", "operation", o.ID)}
 	if o.State == api.Processing {
-		list = append(list, hitchctl("wait until it is over", "wait", "operation", o.ID))
+		list = append(list, waitCommand(o))
 		if o.Operation != api.Terminate {
 			list = append(list, hitchctl("end it before its deadline", "cancel", "operation", o.ID))
 		}
 	}
 	return list
+}
+
+func waitCommand(o api.Operation) command {
+	return hitchctl("wait until "+operationTitle(o)+" is over", "wait", "operation", o.ID)
 }
 
 // short is the beginning of a digest.

@@ -207,8 +207,7 @@ func atWork(f Frame, operations []api.Operation, names map[string]string) (list 
 		if o.State != api.Processing {
 			continue
 		}
-		state := describe.OperationProgress(o, operations)
-		w := operationInProgress{Name: operationTitle(o) + ", " + strings.ToLower(state[:1]) + state[1:], Object: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID),
+		w := operationInProgress{Name: operationWork(o, operations), Object: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID),
 			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
 			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
 		var waiting []targetShown

@@ -962,3 +962,111 @@ func TestAnInstanceCountsItsNodesTheSameEverywhere(t *testing.T) {
 	says(t, w, page.PathInstances+"/"+cluster.ID, []string{count + " nodes Ready"}, nil)
 	says(t, w, page.PathOverview, []string{count + " Ready"}, nil)
 }
+
+// The word of an instance's life cycle says nothing of its nodes; an operation in progress is named beside
+// it, and is what the page offers to wait for.
+func TestAnInstanceNamesTheOperationAtWork(t *testing.T) {
+	w := pagetest.First()
+	path := page.PathInstances + "/" + w.Instances[0].ID
+	says(t, w, path, []string{"NOT_INSTANTIATED Instantiate, waiting for nodes KubernetesCluster", "hitchctl wait operation " + w.Operations[0].ID}, []string{"operate"})
+	w.Instances[0].State, w.Operations[0].State = api.Instantiated, api.Completed
+	says(t, w, path, nil, []string{"waiting for nodes KubernetesCluster", "hitchctl wait operation"})
+	for _, path := range []string{page.PathInstances, path} {
+		if of := green(t, w, path); slices.Contains(of, string(api.Instantiated)) {
+			t.Errorf("%s calls an instance good whose nodes are not Ready: %q", path, of)
+		}
+	}
+}
+
+// A command that destroys is marked, and stands after all that do not.
+func TestCommandsThatDestroyAreMarked(t *testing.T) {
+	destroyed := map[string]bool{}
+	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
+		elements(t, written(t, w, path, true), func(n *html.Node) {
+			if class, _ := attribute(n, "class"); class != "commands" {
+				return
+			}
+			last := ""
+			for c := range n.Descendants() {
+				line, ok := attribute(c, "data-copy")
+				if !ok {
+					continue
+				}
+				item := c.Parent.Parent
+				class, _ := attribute(item, "class")
+				kind := regexp.MustCompile(`volume reformat|node revoke|TERMINATE| delete `).FindString(line)
+				if destroyed[kind] = true; kind == "" && last != "" {
+					t.Errorf("%q stands after %q", line, last)
+				}
+				if (kind != "") != (class == "destroys") {
+					t.Errorf("%q has the class %q", line, class)
+				}
+				last = kind
+			}
+		})
+	})
+	for _, kind := range []string{"volume reformat", "node revoke", "TERMINATE"} {
+		if !destroyed[kind] {
+			t.Errorf("no page has a command %s", kind)
+		}
+	}
+}
+
+// What must be decided stands in the order of what is at stake: disks, failed operations, lost nodes,
+// and then reasons by how many nodes have them.
+func TestDecisionsAreOrderedByWhatIsAtStake(t *testing.T) {
+	w := pagetest.Broken()
+	for n := range 3 {
+		other := w.Nodes[len(w.Nodes)-1]
+		other.ID, other.Status = fmt.Sprintf("%s-%d", other.ID, n), &api.NodeStatus{Conditions: []api.Condition{{Type: api.ConditionRegistriesConnected, Status: api.ConditionFalse, Reason: api.ReasonUnauthorized}}}
+		w.Nodes = append(w.Nodes, other)
+	}
+	var titles []string
+	elements(t, written(t, w, page.PathOverview, true), func(n *html.Node) {
+		if n.Data == "strong" && n.Parent.Data == "p" {
+			if class, _ := attribute(n.Parent, "class"); class == "title" {
+				titles = append(titles, n.FirstChild.Data)
+			}
+		}
+	})
+	want := []string{"A format was interrupted", "Restored as not formatted", api.ReasonForeignData, "Restored from a backup, not confirmed", "Heal", "No longer calling", api.ReasonUnauthorized}
+	if !slices.Equal(titles[:len(want)], want) {
+		t.Errorf("%q, want %q first", titles, want)
+	}
+}
+
+// What one node says is on the card about it; where several say it, their pages have it.
+func TestADecisionAboutOneNodeHasItsMessage(t *testing.T) {
+	w := pagetest.First()
+	rejected := []api.Condition{{Type: api.ConditionPersistentVolumesRegistered, Status: api.ConditionFalse, Reason: api.ReasonManifestRejected, Message: "pv.yaml has a field capacty"}}
+	w.Nodes[1].Status.Conditions = rejected
+	says(t, w, page.PathOverview, []string{"ManifestRejected master1 pv.yaml has a field capacty Meaning"}, nil)
+	w.Nodes[2].Status.Conditions = rejected
+	says(t, w, page.PathOverview, []string{"ManifestRejected master1 , worker1 Meaning"}, nil)
+}
+
+// Lists of nodes have those first that wait for somebody.
+func TestNodesAreOrderedByTheirTrouble(t *testing.T) {
+	w := pagetest.First()
+	of := func(name string, state api.NodeState, reason api.Reason) api.Node {
+		n := w.Nodes[0]
+		n.ID, n.Name, n.State, n.Ready = name, name, state, reason == api.ReasonReady
+		n.Status = &api.NodeStatus{Conditions: []api.Condition{{Type: api.ConditionVolumesMounted, Status: api.ConditionFalse, Reason: reason}}}
+		return n
+	}
+	w.Nodes = []api.Node{of("ready", api.NodeEnrolled, api.ReasonReady), of("revoked", api.NodeRevoked, api.ReasonForeignData), of("expected", api.NodeExpected, ""),
+		of("on-the-way", api.NodeEnrolled, api.ReasonWaitingForDevice), of("failing", api.NodeEnrolled, api.ReasonMountFailed), of("lost", api.NodeLost, api.ReasonMountFailed),
+		of("stopped", api.NodeEnrolled, api.ReasonForeignData)}
+	want := []string{"stopped", "lost", "failing", "on-the-way", "expected", "revoked", "ready"}
+	for _, path := range []string{page.PathNodes, page.PathInstances + "/" + w.Instances[0].ID} {
+		var got []string
+		elements(t, written(t, w, path, true), func(n *html.Node) {
+			if class, _ := attribute(n, "class"); n.Data == "th" && class == "long" {
+				got = append(got, n.FirstChild.FirstChild.Data)
+			}
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", path, got, want)
+		}
+	}
+}
