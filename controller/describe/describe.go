@@ -158,6 +158,14 @@ func OfCondition(n api.Node, c api.Condition) Tone {
 	return Waiting
 }
 
+// OfReason is the tone of what has not been reached for a reason, "" for none that is known.
+func OfReason(r api.Reason) Tone {
+	if r == "" || onTheWay(r) {
+		return Waiting
+	}
+	return Bad
+}
+
 // onTheWay reports whether a machine passes a reason while it comes to its role, and nobody has to
 // act.
 func onTheWay(r api.Reason) bool {

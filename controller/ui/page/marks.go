@@ -49,8 +49,8 @@ func asReported(text string, restored bool) string {
 type stamp struct {
 	// ISO is for programs, Moment for people, in UTC; both are empty for no time.
 	ISO, Moment string
-	// Show says what the script shows: age ("5m02s ago"), minute ("5m ago"), for ("5m02s"), or both
-	// the time and its age.
+	// Show says what the script shows: age ("5m02s ago"), minute ("5m ago"), for ("5m02s"), deadline ("in 5m",
+	// "passed 5m ago"), or both the time and its age.
 	Show string
 	Text string
 }
@@ -60,6 +60,7 @@ const (
 	showAge    = "age"
 	showMinute = "minute"
 	showFor    = "for"
+	showLimit  = "deadline"
 	showBoth   = "both"
 )
 
@@ -77,6 +78,10 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 		s.Text = describe.Relative(*t, f.Now)
 	case show == showMinute:
 		s.Text = describe.RelativeMinute(*t, f.Now)
+	case show == showLimit && !t.After(f.Now):
+		s.Text = "passed " + describe.Relative(*t, f.Now)
+	case show == showLimit:
+		s.Text = describe.Relative(*t, f.Now)
 	case show == showFor:
 		s.Text = describe.Age(f.Now.Sub(*t))
 	default:
@@ -90,6 +95,9 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 func (f Frame) age(t *time.Time) stamp  { return f.stamp(showAge, t) }
 func (f Frame) last(t time.Time) stamp  { return f.stamp(showFor, &t) }
 func (f Frame) both(t *time.Time) stamp { return f.stamp(showBoth, t) }
+
+// deadline is when a deadline is, or that it has passed.
+func (f Frame) deadline(t time.Time) stamp { return f.stamp(showLimit, &t) }
 
 // minute is the age of a call, to the minute. The time of the last one changes all the time, and so
 // does not make another page of each.

@@ -228,15 +228,17 @@ func (f Frame) conditions(n api.Node) (list []conditionShown) {
 
 // withheldShown is a section that a node does not get yet.
 type withheldShown struct {
-	Section, Reason, Message string
-	Meaning, Action          string
-	Node, WaitsFor           *name
+	Section         string
+	Badge           badge
+	Message         string
+	Meaning, Action string
+	Node, WaitsFor  *name
 }
 
 func (f Frame) withheld(list []api.Withheld, names map[string]string) (shown []withheldShown) {
 	for _, w := range list {
 		doc := api.Reasons[w.Reason]
-		s := withheldShown{Section: w.Section, Reason: w.Reason, Message: w.Message, Meaning: doc.Meaning, Action: doc.Action}
+		s := withheldShown{Section: w.Section, Badge: toned(describe.OfReason(w.Reason), w.Reason), Message: w.Message, Meaning: doc.Meaning, Action: doc.Action}
 		if w.NodeID != "" {
 			node := nodeName(names[w.NodeID], w.NodeID)
 			s.Node = &node
@@ -310,7 +312,7 @@ func (v Node) content(f Frame) content {
 		a := n.Status.Activity
 		p.Doing = &activityShown{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
 	}
-	if !n.Ready && p.Doing == nil && n.State != api.NodeLost {
+	if !n.Ready && p.Doing == nil && n.State != api.NodeLost && n.State != api.NodeRevoked {
 		p.Why = describe.Why(n)
 	}
 	if n.Status != nil && n.Status.AgentUpgrade != nil {

@@ -190,8 +190,7 @@ type operationInProgress struct {
 	Name               string
 	Object, Instance   name
 	Started, Deadline  stamp
-	Ready, Targets     int
-	Percent            string
+	Progress           progressShown
 	Waiting            []targetShown
 	Rest               int
 	Withheld           []withheldShown
@@ -208,17 +207,14 @@ func atWork(f Frame, operations []api.Operation, names map[string]string) (list 
 			continue
 		}
 		w := operationInProgress{Name: operationWork(o, operations), Object: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID),
-			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
+			Started: f.age(&o.StartedAt), Deadline: f.deadline(o.Deadline), Progress: reached(o), Path: operationPath(o),
 			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
 		var waiting []targetShown
 		for _, t := range o.Targets {
-			if t.Ready {
-				w.Ready++
-			} else {
+			if !t.Ready {
 				waiting = append(waiting, shownTarget(t, names))
 			}
 		}
-		w.Percent = percent(100 * float64(w.Ready) / float64(max(1, w.Targets)))
 		w.Waiting, w.Rest = few(waiting, fewTargets)
 		list = append(list, w)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -1069,4 +1070,62 @@ func TestNodesAreOrderedByTheirTrouble(t *testing.T) {
 			t.Errorf("%s has %q, want %q", path, got, want)
 		}
 	}
+}
+
+// A reason is as bad on the page of an operation as on that of its node, as a target, as what is withheld
+// and as a bar.
+func TestAReasonIsAsBadEverywhere(t *testing.T) {
+	for reason, want := range map[api.Reason]string{api.ReasonWaitingForExports: "wait", api.ReasonUnreachable: "bad", api.ReasonFileMissing: "bad", api.ReasonForeignData: "bad"} {
+		w := pagetest.First()
+		n, o := &w.Nodes[1], &w.Operations[0]
+		n.Status.Conditions = []api.Condition{{Type: api.ConditionRegistriesConnected, Status: api.ConditionFalse, Reason: reason}}
+		n.Withheld = []api.Withheld{{Section: api.SectionRegistries, Reason: reason}}
+		o.Targets, o.Withheld = []api.OperationTarget{{NodeID: n.ID, Name: n.Name, Reason: reason}}, n.Withheld
+		w.Events = append(w.Events, api.Event{At: pagetest.Now, Type: api.HappenedConditionChanged, NodeID: n.ID, VnfInstanceID: n.VnfInstanceID, Condition: api.ConditionRegistriesConnected, To: "False", Reason: reason})
+		for path, texts := range map[string][]string{page.PathNodes + "/" + n.ID: {"False", reason}, page.PathOperations + "/" + o.ID: {reason, reason, "False " + reason}} {
+			var got []string
+			elements(t, written(t, w, path, true), func(e *html.Node) {
+				class, _ := attribute(e, "class")
+				if mark, ok := strings.CutPrefix(class, "badge "); ok && slices.Contains(texts, e.LastChild.Data) {
+					if got = append(got, e.LastChild.Data); mark != want {
+						t.Errorf("%s: %s says %q as %s, want %s", reason, path, e.LastChild.Data, mark, want)
+					}
+				}
+			})
+			slices.Sort(got)
+			if slices.Sort(texts); !slices.Equal(got, texts) {
+				t.Errorf("%s: %s has the badges %q, want %q", reason, path, got, texts)
+			}
+		}
+	}
+}
+
+// An operation that waits for members to leave says that of them, and a deadline in the past has passed.
+func TestAnOperationSaysWhoHasLeftAndThatItsDeadlineHasPassed(t *testing.T) {
+	w := pagetest.Broken()
+	leaving := &w.Operations[0]
+	at := page.PathOperations + "/" + leaving.ID
+	for _, path := range []string{page.PathOverview, at} {
+		says(t, w, path, []string{"0 of 1 has left", "deadline in 2m00s"}, []string{"0 of 1 targets Ready", "0 of 1 Ready"})
+	}
+	leaving.Deadline = pagetest.Now.Add(-5 * time.Minute)
+	for _, path := range []string{page.PathOverview, at, page.PathOperations} {
+		says(t, w, path, []string{"passed 5m00s ago"}, nil)
+	}
+	leaving.Leaving = append(leaving.Leaving, leaving.Leaving[0])
+	says(t, w, at, []string{"not all of 2 have left"}, nil)
+	leaving.Targets[0].Ready = true
+	says(t, w, at, []string{"2 of 2 have left"}, nil)
+}
+
+// An address that nothing has is mistyped; one of an object may have been right.
+func TestAMistypedAddressIsCalledSo(t *testing.T) {
+	deleted := "may have been deleted"
+	for _, path := range []string{page.PathOverview + "nodez", page.PathNodes + "/worker1", page.PathOperations + "/x/1", page.PathNodes + "/4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f2/more"} {
+		says(t, pagetest.First(), path, []string{"404 There is no such page"}, []string{deleted, "there is no /ui"})
+	}
+	for _, path := range []string{page.PathNodes, page.PathVolumes, page.PathInstances} {
+		says(t, pagetest.First(), path+"/4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f2", []string{deleted}, []string{"no such page"})
+	}
+	says(t, pagetest.First(), page.PathOperations+"/4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f2/3", []string{deleted}, nil)
 }
