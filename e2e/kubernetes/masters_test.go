@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,13 +32,13 @@ func TestThreeMasters(t *testing.T) {
 	r.Figure("machines powered on to END", "%.1f s", time.Since(began).Seconds())
 	w.sound()
 	for _, m := range w.Of(masterPoint) {
-		m.SecondPass()
+		// The owner has the VIM's token in memory, and would ask for another one.
+		if n, err := m.AsKnown(); err == nil && n.Status.Condition(api.ConditionClusterAccessReady) == nil {
+			m.SecondPass()
+		}
 	}
-	etcd := w.kubectl("-n", "kube-system", "exec", "etcd-"+w.Of(masterPoint)[0].Name(), "--", "etcdctl",
-		"--cacert", "/etc/kubernetes/pki/etcd/ca.crt", "--cert", "/etc/kubernetes/pki/etcd/healthcheck-client.crt", "--key", "/etc/kubernetes/pki/etcd/healthcheck-client.key",
-		"--endpoints", "https://127.0.0.1:2379", "member", "list")
-	if n := strings.Count(etcd, "started"); n != 3 || strings.Count(etcd, "false") != 3 {
-		t.Errorf("etcd has %d members that have started, want 3 that vote:\n%s", n, etcd)
+	if names := w.voters(); len(names) != 3 {
+		t.Errorf("etcd has the members %q that vote, want three", names)
 	}
 
 	holder := w.holder(shared)
@@ -85,6 +86,29 @@ func (w *cluster) sharing() string {
 		w.T.Fatal(err)
 	}
 	return path
+}
+
+// voters are the members of etcd that have started and vote.
+func (w *cluster) voters() (names []string) {
+	w.T.Helper()
+	const pki = "/etc/kubernetes/pki/etcd/"
+	said := w.Of(masterPoint)[0].Run("curl", "--silent", "--show-error", "--fail", "--data", "{}",
+		"--cacert", pki+"ca.crt", "--cert", pki+"healthcheck-client.crt", "--key", pki+"healthcheck-client.key", "https://127.0.0.1:2379/v3/cluster/member/list")
+	var list struct {
+		Members []struct {
+			Name      string
+			IsLearner bool
+		}
+	}
+	if err := json.Unmarshal([]byte(said), &list); err != nil {
+		w.T.Fatalf("etcd says %q: %v", said, err)
+	}
+	for _, m := range list.Members {
+		if m.Name != "" && !m.IsLearner {
+			names = append(names, m.Name)
+		}
+	}
+	return names
 }
 
 // holder waits until exactly one master has the address.

@@ -73,7 +73,7 @@ func (s *controlPlaneStep) sharedAddress(ctx context.Context, desired *api.NodeC
 	_, err = s.Host.Files.Mode(host.KeepalivedConfig)
 	switch {
 	case err == nil && !have.Config:
-		return nil, converge.Wait(api.ReasonAddressNotHeld,
+		return nil, converge.Wait(api.ReasonAddressUnavailable,
 			"%s is not nodehitch's, so this master does not take part in holding %s: move that file away; the agent then writes its own", host.KeepalivedConfig, desired.ControlPlane.SharedAddress)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
@@ -132,7 +132,7 @@ func runs(unit host.Unit) bool { return unit.Active == "active" || unit.Active =
 func (s *controlPlaneStep) writeKeepalived(ctx context.Context, content []byte) error {
 	err := s.Host.Keepalived.Check(ctx, content)
 	if failed := (*host.CommandError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
-		return converge.Wait(api.ReasonAddressNotHeld, "keepalived refuses its configuration, which is not put in force: %s", cmp.Or(failed.Output, failed.Error()))
+		return converge.Wait(api.ReasonAddressUnavailable, "keepalived refuses its configuration, which is not put in force: %s", cmp.Or(failed.Output, failed.Error()))
 	}
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (s *controlPlaneStep) loadKeepalived(ctx context.Context) error {
 		err = s.Host.Units.Start(ctx, keepalivedService)
 	}
 	if err != nil {
-		return converge.Wait(api.ReasonAddressNotHeld, "%v", err)
+		return converge.Wait(api.ReasonAddressUnavailable, "%v", err)
 	}
 	return nil
 }
@@ -217,14 +217,14 @@ func (s *controlPlaneStep) keepalivedConfig(desired *api.NodeConfig) ([]byte, er
 	}
 	slices.Sort(peers)
 	if own == "" {
-		return nil, converge.Wait(api.ReasonAddressNotHeld, "this master has no address of the same IP version as %s, which the masters share", shared)
+		return nil, converge.Wait(api.ReasonAddressUnavailable, "this master has no address of the same IP version as %s, which the masters share", shared)
 	}
 	name, err := s.Kubeadm.InterfaceOf(own)
 	if err != nil {
 		return nil, err
 	}
 	if name == "" {
-		return nil, converge.Wait(api.ReasonAddressNotHeld, "no interface of this machine has %s, its address in the topology, so none can have %s", own, shared)
+		return nil, converge.Wait(api.ReasonAddressUnavailable, "no interface of this machine has %s, its address in the topology, so none can have %s", own, shared)
 	}
 	// curl asks with a certificate of kubeadm's, so that an API server without anonymous access
 	// answers too.
@@ -277,7 +277,7 @@ func (s *controlPlaneStep) notHeld(desired *api.NodeConfig) error {
 	}
 	name, err := s.Kubeadm.InterfaceOf(shared)
 	if err == nil && name == "" {
-		err = converge.Wait(api.ReasonAddressNotHeld, "keepalived runs, and has not given this machine %s yet; if it does not within seconds, read `journalctl -u keepalived`", shared)
+		err = converge.Wait(api.ReasonAddressUnavailable, "keepalived runs, and has not given this machine %s yet; if it does not within seconds, read `journalctl -u keepalived`", shared)
 	}
 	return err
 }

@@ -142,7 +142,7 @@ func TestAMasterWithoutTheAddressMakesNoCluster(t *testing.T) {
 	for range 3 {
 		r.expect(member, "False NotJoined", shared, "ControlPlaneHealthy")
 	}
-	r.expect(healthy, "False AddressNotHeld", shared, "journalctl -u keepalived")
+	r.expect(healthy, "False AddressUnavailable", shared, "journalctl -u keepalived")
 	if got := verbs(r.runs()); got != "preflight" {
 		t.Errorf("kubeadm ran as %q", got)
 	}
@@ -193,7 +193,7 @@ func TestKeepalivedIsReloadedAndNeverRestarted(t *testing.T) {
 		"not loaded before a crash": func(r *rig) {
 			r.doc.Cluster.Masters[0].Addresses = []string{"192.0.2.77"}
 			r.m.Fail["reload"] = errors.New("killed")
-			r.expect(healthy, "False AddressNotHeld", "killed")
+			r.expect(healthy, "False AddressUnavailable", "killed")
 			delete(r.m.Fail, "reload")
 			r.m.Trace = nil
 			r.restart()
@@ -255,7 +255,7 @@ func TestKeepalivedOfOthersIsLeftAlone(t *testing.T) {
 	r := sharing(first(t))
 	r.m.Files[host.KeepalivedConfig] = foreign
 	hosttest.Runs(keepalived)(r.m)
-	r.expect(healthy, "False AddressNotHeld", host.KeepalivedConfig, "move that file away")
+	r.expect(healthy, "False AddressUnavailable", host.KeepalivedConfig, "move that file away")
 	r.doc.ControlPlane.SharedAddress = ""
 	r.settle()
 	if r.m.Files[host.KeepalivedConfig] != foreign || !r.m.Units[keepalived].Active {
@@ -263,7 +263,7 @@ func TestKeepalivedOfOthersIsLeftAlone(t *testing.T) {
 	}
 	r = sharing(first(t))
 	r.m.Files[host.KeepalivedConfig] = foreign
-	r.expect(healthy, "False AddressNotHeld")
+	r.expect(healthy, "False AddressUnavailable")
 	delete(r.m.Files, host.KeepalivedConfig)
 	r.settle()
 	r.takesPart(true)
@@ -290,19 +290,19 @@ func TestWhatKeepsTheAddressAway(t *testing.T) {
 		},
 		"a configuration that is refused": {
 			func(r *rig) { r.m.Keepalived.Refuses = "(Line 3) Unknown keyword" },
-			func(r *rig) { r.m.Keepalived.Refuses = "" }, "False AddressNotHeld", []string{"Unknown keyword", "not put in force"},
+			func(r *rig) { r.m.Keepalived.Refuses = "" }, "False AddressUnavailable", []string{"Unknown keyword", "not put in force"},
 		},
 		"a service that does not start": {
 			func(r *rig) { r.m.Fail["start"] = errors.New("exit-code") },
-			func(r *rig) { delete(r.m.Fail, "start") }, "False AddressNotHeld", []string{"exit-code", keepalived},
+			func(r *rig) { delete(r.m.Fail, "start") }, "False AddressUnavailable", []string{"exit-code", keepalived},
 		},
 		"no interface": {
 			func(r *rig) { r.doc.Cluster.Masters[1].Addresses = []string{"192.0.2.5"} },
-			func(r *rig) { r.doc.Cluster.Masters[1].Addresses = []string{"127.0.0.1"} }, "False AddressNotHeld", []string{"192.0.2.5", shared},
+			func(r *rig) { r.doc.Cluster.Masters[1].Addresses = []string{"127.0.0.1"} }, "False AddressUnavailable", []string{"192.0.2.5", shared},
 		},
 		"another IP version": {
 			func(r *rig) { r.doc.Cluster.Masters[1].Addresses = []string{"fd00::5"} },
-			func(r *rig) { r.doc.Cluster.Masters[1].Addresses = []string{"127.0.0.1"} }, "False AddressNotHeld", []string{"same IP version"},
+			func(r *rig) { r.doc.Cluster.Masters[1].Addresses = []string{"127.0.0.1"} }, "False AddressUnavailable", []string{"same IP version"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
