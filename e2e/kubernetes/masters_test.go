@@ -22,7 +22,7 @@ const sharedPoint = "vip_CP"
 func TestThreeMasters(t *testing.T) {
 	results.LongOnly(t)
 	w := newCluster(t)
-	r := results.Begin(t, suite, "three masters", "three masters that share the endpoint's address and a worker become a cluster; when the master that holds the address loses its power, another one holds it and the API answers there")
+	r := results.Begin(t, suite, "three masters", "three masters that share the endpoint's address and a worker become a cluster; when the master that has the address loses its power or its API server, or is healed, another one has it and the API answers there")
 	w.draw(3, 1)
 	shared := w.Address().String()
 	w.Topology.ConnectionPoints = []api.ConnectionPoint{{Name: sharedPoint, Addresses: []string{shared}}}
@@ -66,6 +66,29 @@ func TestThreeMasters(t *testing.T) {
 	w.answersAt(shared)
 	holder.Run("mv", away, manifest)
 	w.sound()
+
+	holder = w.holder(shared) // is healed
+	w.Operate(api.Heal, sitetest.PhaseStart, sitetest.VNFC(holder.Server))
+	w.Destroy(holder)
+	next := w.Redraw(holder.Server)
+	began = time.Now()
+	w.boot(next)
+	w.Operate(api.Heal, sitetest.VNFC(next))
+	r.Figure("a new master powered on to END", "%.1f s", time.Since(began).Seconds())
+	w.sound()
+	w.holder(shared)
+	w.answersAt(shared)
+	if names := w.voters(); len(names) != 3 || slices.Contains(names, holder.Name()) {
+		t.Errorf("after the heal etcd has the members %q that vote, want three without %s", names, holder.Name())
+	}
+	for _, m := range w.Of(masterPoint) {
+		config := m.Run("cat", "/etc/keepalived/keepalived.conf")
+		for _, s := range w.Topology.Servers {
+			if own := s.ConnectionPoints[0]; own.Name == masterPoint && !strings.Contains(config, " "+own.Addresses[0]+"\n") {
+				t.Errorf("%s: keepalived does not know %s:\n%s", m.Name(), own.Addresses[0], config)
+			}
+		}
+	}
 }
 
 // answersAt waits until the API answers a worker at an address, and returns how long that took.
