@@ -53,8 +53,13 @@ test-unit:
 .PHONY: test-ci
 test-ci: deps build etcd ## The rest that takes minutes: the packages with the race detector, all black-box suites
 	$(MAKE) --no-print-directory -j2 images compile-test-ci
-	$(MAKE) --no-print-directory test-e2e test-race
-	go run ./e2e/breaks/cmd/break -sample 8
+	$(MAKE) --no-print-directory -j2 --output-sync test-e2e sample-breaks
+	$(MAKE) --no-print-directory test-race
+
+# Beside the suites, which mostly wait, breaks take the time that those leave.
+.PHONY: sample-breaks
+sample-breaks: build
+	nice go run ./e2e/breaks/cmd/break -sample 8
 
 .PHONY: deps-and-images
 deps-and-images:
@@ -90,7 +95,7 @@ endef
 # What `make test` has run whole is not run again.
 .PHONY: test-e2e
 test-e2e: build package-lab ## Black-box cases in the lab, and their table (root)
-	$(call black-box,test-ci,2,30m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller)$$'))
+	$(call black-box,test-ci,3,30m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller)$$'))
 
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist/results && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results/results.md

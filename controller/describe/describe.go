@@ -145,15 +145,25 @@ func ReasonAndMessage(reason api.Reason, message string) string {
 }
 
 // OfCondition is the tone of a condition of a node. One that is False is bad news, unless the
-// node is still on its way to its role, or at work on it.
+// node is still on its way to its role, or at work on it. What was reported before a restore is no news.
 func OfCondition(n api.Node, c api.Condition) Tone {
 	switch {
+	case n.Unconfirmed:
+		return Plain
 	case c.Status == api.ConditionTrue:
 		return Good
 	case c.Status == api.ConditionFalse && !atWork(n, c) && (applied(n) || !onTheWay(c.Reason)):
 		return Bad
 	}
 	return Waiting
+}
+
+// OfReason is the tone of what has not been reached for a reason, "" for none that is known.
+func OfReason(r api.Reason) Tone {
+	if r == "" || onTheWay(r) {
+		return Waiting
+	}
+	return Bad
 }
 
 // onTheWay reports whether a machine passes a reason while it comes to its role, and nobody has to
@@ -179,12 +189,13 @@ func applied(n api.Node) bool {
 }
 
 // OfReady is the tone of whether a node is Ready. One that is not waits, unless it is lost or one of
-// its conditions is bad news. One whose identity was revoked is expected to be nothing any more.
+// its conditions is bad news. One whose identity was revoked is expected to be nothing any more. Of one
+// that a restore brought back it is not known.
 func OfReady(n api.Node) Tone {
 	switch {
 	case n.Ready:
 		return Good
-	case n.State == api.NodeRevoked:
+	case n.State == api.NodeRevoked, n.Unconfirmed:
 		return Plain
 	case n.State == api.NodeLost, slices.ContainsFunc(Steps(n), func(s Step) bool { return s.Bad }):
 		return Bad

@@ -117,3 +117,24 @@ func TestALostNodeSaysThatItDoesNotCall(t *testing.T) {
 		}
 	}
 }
+
+// Why names what keeps a node from being Ready: of a condition that is only not reported, why its section is
+// withheld; of a revoked node nothing that it said before.
+func TestWhySaysWhatKeepsANodeFromBeingReady(t *testing.T) {
+	missing := api.Condition{Type: api.ConditionPersistentVolumesRegistered, Status: api.ConditionUnknown, Reason: api.ReasonNotReported}
+	failed := api.Condition{Type: api.ConditionRegistriesConnected, Status: api.ConditionFalse, Reason: api.ReasonUnreachable, Message: "no route to host"}
+	waits := []api.Withheld{{Section: api.SectionPersistentVolumes, Reason: api.ReasonWaitingForExports, Message: "of storage_server"}}
+	for name, c := range map[string]struct {
+		node api.Node
+		want string
+	}{
+		"not reported":                    {api.Node{State: api.NodeEnrolled, Status: &api.NodeStatus{Conditions: []api.Condition{missing}}}, "NotReported"},
+		"not reported, as it is withheld": {api.Node{State: api.NodeEnrolled, Withheld: waits, Status: &api.NodeStatus{Conditions: []api.Condition{missing}}}, "WaitingForExports: of storage_server"},
+		"something has failed":            {api.Node{State: api.NodeEnrolled, Withheld: waits, Status: &api.NodeStatus{Conditions: []api.Condition{missing, failed}}}, "Unreachable: no route to host"},
+		"revoked":                         {api.Node{State: api.NodeRevoked, Withheld: waits, Status: &api.NodeStatus{Conditions: []api.Condition{failed}, Activity: &api.Activity{Summary: "connecting"}}}, "its identity is revoked; `hitchctl node reenroll` lets it enroll again"},
+	} {
+		if got := describe.Why(c.node); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -6,14 +6,6 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// OfInstance is the tone of an instance's state.
-func OfInstance(s api.InstanceState) Tone {
-	if s == api.Instantiated {
-		return Good
-	}
-	return Waiting
-}
-
 // StackSource says who told the status of a stack.
 func StackSource(s api.StackObservation) string {
 	if s.Source == api.ObservedInRequest {

@@ -91,22 +91,23 @@ func Why(n api.Node) string {
 	if n.State == api.NodeExpected {
 		return "its agent has not enrolled yet"
 	}
-	if n.State == api.NodeLost { // what it said last may be long over
+	switch n.State { // what it said last may be long over
+	case api.NodeLost:
 		return lost
+	case api.NodeRevoked:
+		return revoked
 	}
 	if n.Status != nil && n.Status.Activity != nil {
 		return n.Status.Activity.Summary
 	}
 	for _, c := range Conditions(n) {
-		if c.Status != api.ConditionTrue && c.Type != api.ConditionReady {
+		withheld := c.Reason == api.ReasonNotReported && len(n.Withheld) > 0 // which says why
+		if c.Status != api.ConditionTrue && c.Type != api.ConditionReady && !withheld {
 			return ReasonAndMessage(c.Reason, c.Message)
 		}
 	}
 	for _, w := range n.Withheld {
 		return ReasonAndMessage(w.Reason, w.Message)
-	}
-	if n.State == api.NodeRevoked {
-		return revoked
 	}
 	if n.Status == nil {
 		return "it has enrolled and not reported yet"

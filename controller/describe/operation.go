@@ -124,5 +124,5 @@ func Target(t api.OperationTarget) (text string, tone Tone) {
 	if t.Final {
 		return text + ", final: no waiting mends it", Bad
 	}
-	return text, Waiting
+	return text, OfReason(t.Reason)
 }

@@ -52,7 +52,7 @@ func PresentConditions(n api.Node) []api.Condition {
 
 func hasIdentity(n api.Node) bool { return n.State == api.NodeEnrolled || n.State == api.NodeLost }
 
-// current says that what the node reports is about its present document.
+// current says that what the node reports is about its present document, and was said after a restore.
 func current(n api.Node) bool {
-	return n.Status != nil && n.Status.ObservedDigest == n.Digest && n.Status.ObservedGeneration == n.Generation
+	return n.Status != nil && !n.Unconfirmed && n.Status.ObservedDigest == n.Digest && n.Status.ObservedGeneration == n.Generation
 }

@@ -1,6 +1,10 @@
 package describe
 
-import "github.com/nodehitch/nodehitch/shared/api"
+import (
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
 
 // OfPermit is the tone of a permit's state.
 func OfPermit(s api.PermitState) Tone {
@@ -15,8 +19,12 @@ func OfPermit(s api.PermitState) Tone {
 
 // Permit is the name of a volume's permit and what it means, "" for one that is not known.
 func Permit(v api.Volume) (name, doc string) {
-	if v.ReformatRequested {
+	switch {
+	case v.ReformatRequested:
 		return "Reformat", "its node may format it once, whatever the disk holds"
+	case v.Unconfirmed:
+		doc, _ = RestoredVolume(v)
+		return string(v.PermitState), doc
 	}
 	return string(v.PermitState), map[api.PermitState]string{
 		api.PermitNone:        "nothing is permitted yet; its node asks once the disk passed the blank check",
@@ -26,6 +34,23 @@ func Permit(v api.Volume) (name, doc string) {
 		api.PermitInterrupted: "its node left while it was formatting or permitted to reformat, so the disk may hold anything; `hitchctl volume adopt` keeps its filesystem, `hitchctl volume reformat` permits a new one",
 		api.PermitAdopted:     "an operator named the filesystem that it holds",
 	}[v.PermitState]
+}
+
+// NeverFormatted reports whether no format of a volume is known to have begun and no filesystem on it was
+// adopted, so that its UUID is only the one that a format would give.
+func NeverFormatted(v api.Volume) bool {
+	return v.PermitState == api.PermitNone || v.PermitState == api.PermitGranted
+}
+
+// Finding is what keeps a volume from being mounted, as its node says; false for nothing. The node names
+// each volume that its message is about.
+func Finding(v api.Volume, n api.Node) (api.Condition, bool) {
+	for _, c := range PresentConditions(n) {
+		if c.Type == api.ConditionVolumesMounted && c.Status == api.ConditionFalse && strings.Contains(c.Message, v.ID) {
+			return c, true
+		}
+	}
+	return api.Condition{}, false
 }
 
 // RestoredVolume says what is done with a volume after its instance was restored and confirmed.

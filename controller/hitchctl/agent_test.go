@@ -42,14 +42,20 @@ func enroll(ctx context.Context, trust api.Trust, joinToken, serverID string) (*
 	return m, err
 }
 
-// report tells the controller of conditions, each Type=Status:Reason:message, or
-// doing=Condition:summary, or upgrade=Reason:version:message, or cluster=token. With Ready=True, the conditions of the document that the
-// script does not name are True as well: a script names those that it is about.
-func (m *machine) report(ctx context.Context, claims []string) error {
+// config is what the controller wants of the machine.
+func (m *machine) config(ctx context.Context) (*api.NodeConfig, error) {
 	this := api.ThisAgent("v1.2.3")
 	this.Architecture = "amd64"
 	header := this.Header()
-	config, err := client.Read[api.NodeConfig](m.conn.GetNodeConfig(ctx, &api.GetNodeConfigParams{NodehitchAgent: &header}))
+	return client.Read[api.NodeConfig](m.conn.GetNodeConfig(ctx, &api.GetNodeConfigParams{NodehitchAgent: &header}))
+}
+
+// report tells the controller of conditions, each Type=Status:Reason:message, or
+// doing=Condition:summary, or upgrade=Reason:version:message, or cluster=token. With Ready=True,
+// the conditions of the document that the script does not name are True as well: a script names
+// those that it is about.
+func (m *machine) report(ctx context.Context, claims []string) error {
+	config, err := m.config(ctx)
 	if err != nil {
 		return err
 	}

@@ -145,14 +145,23 @@ func stop(w *world) error {
 	return cmd.Wait()
 }
 
-// cmdAgent is `agent enroll SERVER INSTANCE` and `agent report SERVER claim…`.
+// cmdAgent is `agent enroll SERVER INSTANCE`, `agent report SERVER claim…`, and
+// `agent secrets SERVER`, which prints what a member gets to join its cluster.
 func cmdAgent(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	w := worldOf(ts)
 	err := func() error {
-		if args[0] == "report" {
+		switch args[0] {
+		case "report":
 			return w.machines[args[1]].report(ctx, args[2:])
+		case "secrets":
+			config, err := w.machines[args[1]].config(ctx)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(ts.Stdout(), config.Cluster.BootstrapToken+"\n"+config.Cluster.CertificateKey)
+			return err
 		}
 		c, err := client.New(client.Options{UnixSocket: filepath.Join(ts.Getenv("DATA"), "s")})
 		if err != nil {

@@ -30,10 +30,10 @@ type Track struct {
 type Step struct {
 	Name       string
 	Begin, End time.Time
-	// Why is what keeps the step from being over; its End is zero then. Final means that waiting cannot
-	// fix it.
-	Why   string
-	Final bool
+	// Why is what keeps the step from being over; its End is zero then. Reason is that of a
+	// condition.
+	Why    string
+	Reason api.Reason
 }
 
 // The steps that are neither Enrolled nor a condition.
@@ -93,7 +93,7 @@ func (f *Track) note(e api.Event, start time.Time) {
 		case e.To == "":
 			f.drop(e.Condition)
 		case e.To != string(api.ConditionTrue):
-			f.land(Step{Name: e.Condition, Why: e.To + " " + e.Reason, Final: api.Reasons[e.Reason].Final})
+			f.land(Step{Name: e.Condition, Why: e.To + " " + e.Reason, Reason: e.Reason})
 		case e.From != e.To:
 			f.land(Step{Name: e.Condition, End: e.At})
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/registry"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -47,16 +48,24 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	w := &cluster{kubelet: kubetest.Machines(t), packageDir: t.TempDir()}
-	for path, content := range packageFiles {
-		path = filepath.Join(w.packageDir, path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	registry.Require(t)
 	w.World = sitetest.NewWorld(t, lab.KindNspawn)
 	w.VNF = w.NewVNF()
+	for path, content := range packageFiles {
+		w.write(path, content)
+	}
+	w.openRegistry()
 	t.Cleanup(w.Explain)
 	return w
+}
+
+// write puts a file into the VNF package.
+func (w *cluster) write(path, content string) {
+	w.T.Helper()
+	path = filepath.Join(w.packageDir, path)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		w.T.Fatal(err)
+	}
 }
 
 // draw adds servers to the stack.
@@ -115,13 +124,13 @@ func (w *cluster) sound() {
 	}
 }
 
-// answers waits until a Deployment of three answers a Pod by its Service.
+// answers waits until a Deployment is available, whose Pods answer as kubelet probes them.
 func (w *cluster) answers() {
 	w.T.Helper()
 	w.apply(deployment)
 	w.Until("the Deployment is available", func() error {
 		if got := w.kubectl("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"); got != "3" {
-			return fmt.Errorf("%q replicas are available", got)
+			return fmt.Errorf("%q replicas are available: %s", got, w.kubectl("get", "pods", "-o", "wide"))
 		}
 		return nil
 	})
@@ -137,6 +146,10 @@ spec:
   template:
     metadata: {labels: {app: web}}
     spec:
+      terminationGracePeriodSeconds: 0
       containers:
-      - {name: web, image: "` + kube.TestImage + `", command: [sleep, inf]}
+      - name: web
+        image: ` + kube.TestImage + `
+        command: [busybox, httpd, -f, -p, "8080"]
+        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
 `

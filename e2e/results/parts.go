@@ -59,6 +59,7 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/cluster"},
 		{Package: "./e2e/kube"},
+		{Package: "./e2e/kubernetes"},
 		{Package: "./e2e/release"},
 	},
 	{

@@ -21,6 +21,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/process"
 	"github.com/nodehitch/nodehitch/packaging/python"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 const suite = "tacker"
@@ -283,7 +284,7 @@ func (w *tackerMachine) database(change func(*database)) {
 	if err == nil {
 		change(&state)
 		if text, err = json.Marshal(state); err == nil {
-			err = os.WriteFile(w.path("state.json"), text, 0o600)
+			err = durable.Write(w.path("state.json"), text, 0o600) // a hook of another VNF may read it at this moment
 		}
 	}
 	if err != nil {

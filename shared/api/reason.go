@@ -82,7 +82,6 @@ const (
 	ReasonModuleMissing      Reason = "ModuleMissing"
 	ReasonCgroupUnsupported  Reason = "CgroupUnsupported"
 	ReasonNetworksOverlap    Reason = "NetworksOverlap"
-	ReasonClockSkewed        Reason = "ClockSkewed"
 	ReasonImageUnavailable   Reason = "ImageUnavailable"
 	ReasonWaitingForCluster  Reason = "WaitingForCluster"
 	ReasonJoinFailed         Reason = "JoinFailed"
@@ -198,7 +197,6 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonModuleMissing:      {"the kernel lacks a module or a setting that Pods need, and the agent could not set it", "read the message; install the module, or take another image", passing},
 	ReasonCgroupUnsupported:  {"this version of Kubernetes refuses the machine's cgroups", "take an image with cgroup v2", final},
 	ReasonNetworksOverlap:    {"pod_cidr or cluster_cidr contains an address of this machine or of a master", "choose other networks, before the cluster is made", final},
-	ReasonClockSkewed:        {"the machine's clock and the controller's differ by more than certificates permit", "set up time synchronisation on the machine; the agent then continues", passing},
 	ReasonImageUnavailable:   {"an image of Kubernetes could not be pulled", "read the message, which names the image, the registry and the engine's answer; correct image_repository or the network; the agent tries again", passing},
 	ReasonWaitingForCluster:  {"another master makes the cluster; this machine joins it after that", "look at the masters' conditions", passing},
 	ReasonJoinFailed:         {"kubeadm could not make the cluster, or join the machine to it", "read the message, which has kubeadm's last lines; the agent tries again", passing},

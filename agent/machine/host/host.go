@@ -154,6 +154,8 @@ type Units interface {
 	Restart(ctx context.Context, name string) error
 	// CommandLine is the argv of the unit's main process, nil if none runs.
 	CommandLine(ctx context.Context, name string) ([]string, error)
+	// Said is the end of what a unit has logged since boot, on one line; "" if it is unknown.
+	Said(ctx context.Context, name string) string
 	// OfProcess is the name of the unit that a process belongs to.
 	OfProcess(ctx context.Context, pid int) (string, error)
 }

@@ -196,6 +196,10 @@ func (s *systemd) explain(ctx context.Context, name, result string) string {
 	if result == "dependency" {
 		return s.failedUnits(ctx)
 	}
+	return s.Said(ctx, name)
+}
+
+func (s *systemd) Said(ctx context.Context, name string) string {
 	logged, err := s.run.Run(ctx, journalCommand(name))
 	if err != nil {
 		return ""

@@ -64,23 +64,72 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		return converge.Plan{HandsOff: true}, nil
 	}
 	plan := converge.Plan{Reason: api.ReasonJoined}
-	content, err := content(desired, s.ServerID)
-	if err != nil {
-		return plan, err
-	}
-	same, err := s.Host.Files.Same(File, content, fileMode)
-	if err == nil && !same {
-		plan.Actions = append(plan.Actions, converge.Action{Summary: "write " + File, Do: func(context.Context) error {
-			return s.Host.Files.Write(File, content, fileMode)
-		}})
-	}
+	var err error
+	plan.Actions, err = s.file(desired)
 	if desired.Kubernetes != nil {
 		actions, waits := s.Kubeadm.Join(ctx, desired)
 		if plan.Actions = append(plan.Actions, actions...); len(actions) > 0 || waits != nil {
 			return plan, errors.Join(err, waits)
 		}
 	}
-	return plan, errors.Join(err, s.member(ctx, &plan))
+	return plan, errors.Join(err, s.program(ctx, desired, s.member(ctx, &plan)))
+}
+
+// The unit of the program that joins the machine, if user_data has one, and how much of what it
+// logs is repeated.
+const (
+	programUnit = "nodehitch-cluster.service"
+	longestSaid = 700
+)
+
+// program adds to the error of a machine that has not joined what the program said that failed to
+// join it.
+func (s *step) program(ctx context.Context, desired *api.NodeConfig, err error) error {
+	var waiting *converge.Waiting
+	if !errors.As(err, &waiting) || waiting.Reason != api.ReasonNotJoined || desired.Kubernetes != nil {
+		return err
+	}
+	unit, unknown := s.Host.Units.Unit(ctx, programUnit)
+	if unknown != nil || unit.Active != "failed" && unit.Sub != "auto-restart" {
+		return err
+	}
+	said := s.Host.Units.Said(ctx, programUnit)
+	_, token, _ := strings.Cut(desired.Cluster.BootstrapToken, ".")
+	for _, secret := range []string{token, desired.Cluster.CertificateKey} {
+		if secret != "" {
+			said = strings.ReplaceAll(said, secret, "(redacted)")
+		}
+	}
+	if left := len(said) - longestSaid; left > 0 {
+		said = "…" + strings.ToValidUTF8(said[left:], "")
+	}
+	return converge.Wait(waiting.Reason, "%s; %s has failed and is started again; its journal ends with: %s", waiting.Message, programUnit, said)
+}
+
+// file plans what is to become of File. Where the agent itself joins the machine there is none:
+// a program that reads it would join the machine too.
+func (s *step) file(desired *api.NodeConfig) ([]converge.Action, error) {
+	if desired.Kubernetes != nil {
+		_, err := s.Host.Files.Mode(File)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		return []converge.Action{{Summary: "remove " + File, Do: func(context.Context) error { return s.Host.Files.Remove(File) }}}, nil
+	}
+	content, err := content(desired, s.ServerID)
+	if err != nil {
+		return nil, err
+	}
+	same, err := s.Host.Files.Same(File, content, fileMode)
+	if same || err != nil {
+		return nil, err
+	}
+	return []converge.Action{{Summary: "write " + File, Do: func(context.Context) error {
+		return s.Host.Files.Write(File, content, fileMode)
+	}}}, nil
 }
 
 // member returns nil if the machine's Node is Ready.

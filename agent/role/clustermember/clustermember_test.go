@@ -314,3 +314,21 @@ func TestAYearLaterTheCertificateIsANewOne(t *testing.T) {
 	delete(r.api.Refuse, "GET "+own)
 	r.expect("True Joined")
 }
+
+// A program that fails to join the machine is started again and again, and nobody reads its journal.
+func TestTheFailureOfTheProgramIsShown(t *testing.T) {
+	r := worker(t)
+	program := &hosttest.UnitState{Said: "[preflight] Running pre-flight checks | error: token " + r.doc.Cluster.BootstrapToken + " is not known | Main process exited, code=exited, status=1/FAILURE"}
+	r.m.Units["nodehitch-cluster.service"] = program
+	if report := r.expect("False NotJoined"); strings.Contains(report.Condition(api.ConditionClusterMember).Message, "status=1") {
+		t.Error("it shows what the program said while it runs")
+	}
+	program.Sub = "auto-restart"
+	r.expect("False NotJoined", "no program has joined this machine", "nodehitch-cluster.service has failed", "error: token abcdef.(redacted) is not known", "status=1/FAILURE")
+	program.Said = strings.Repeat("x", 5000) + " the end"
+	if report := r.expect("False NotJoined", "…xxx", "the end"); len(report.Condition(api.ConditionClusterMember).Message) > 1200 {
+		t.Error("the message has no bound")
+	}
+	r.join("system:node:worker-0", kubeapitest.Node(serverID, true))
+	r.expect("True Joined")
+}

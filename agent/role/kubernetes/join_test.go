@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
+	"github.com/nodehitch/nodehitch/agent/role/clustermember"
 	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -266,4 +267,15 @@ func ignoresWhatIsLeft(t *testing.T, r *rig, run hosttest.KubeadmRun) {
 			t.Errorf("%s is ignored, which no attempt leaves", check)
 		}
 	}
+}
+
+// A program of the user's that reads the file would join the machine beside the agent.
+func TestNoProgramIsToldToJoinTheMachineToo(t *testing.T) {
+	r := second(t, api.RoleWorker)
+	r.m.Files[clustermember.File] = hosttest.FileState{Content: "{}", Mode: 0o600}
+	r.expect(member, "True Joined")
+	if f, there := r.m.Files[clustermember.File]; there {
+		t.Errorf("%s is there: %s", clustermember.File, f.Content)
+	}
+	r.idle()
 }

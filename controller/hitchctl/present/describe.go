@@ -237,7 +237,11 @@ func Volume(s *screen.Screen, v api.Volume, events []api.Event, now time.Time) [
 	if v.SizeBytes > 0 {
 		p.field("Size", fmt.Sprintf("%s (%d bytes)", describe.Size(v.SizeBytes), v.SizeBytes))
 	}
-	p.field("Filesystem", "ext4, UUID "+v.FilesystemUUID)
+	filesystem := "ext4, UUID " + v.FilesystemUUID
+	if describe.NeverFormatted(v) {
+		filesystem = "none known; a format would give the UUID " + v.FilesystemUUID
+	}
+	p.field("Filesystem", filesystem)
 	permit, doc := describe.Permit(v)
 	p.field("Permit", permit+", "+doc)
 	p.field("Permit for", v.PermitNodeID)

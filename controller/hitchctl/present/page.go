@@ -94,7 +94,7 @@ func (p *page) withheld(list []api.Withheld) {
 	}
 	p.heading("Withheld from its configuration")
 	for _, w := range list {
-		p.text(2, screen.Waiting, w.Section+": "+w.Reason)
+		p.text(2, style(describe.OfReason(w.Reason)), w.Section+": "+w.Reason)
 		p.text(6, screen.Normal, w.Message)
 		p.reason(6, w.Reason)
 	}

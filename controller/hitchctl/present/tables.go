@@ -60,17 +60,16 @@ func (v View) Instances(list []api.Instance) screen.Table {
 		screen.Column{Title: "NODES", Spare: 1}, screen.Column{Title: "MISSING FILES", Spare: 1}, screen.Column{Title: "CHANGED", Spare: 3},
 		screen.Column{Title: "+VERSION"}, screen.Column{Title: "+STACK"}, screen.Column{Title: "+STACK STATUS"}, screen.Column{Title: "+WARNINGS"}, screen.Column{Title: "+LABELS"})}
 	for _, i := range list {
-		state := style(describe.OfInstance(i.State))
-		text := string(i.State)
+		state := screen.Text(string(i.State))
 		if i.Unconfirmed {
-			text, state = text+unconfirmed, screen.Bad
+			state = screen.Cell{Text: state.Text + unconfirmed, Style: screen.Bad}
 		}
 		missing := screen.Cell{Text: strconv.Itoa(len(i.MissingFiles))}
 		if len(i.MissingFiles) > 0 {
 			missing.Style = screen.Bad
 		}
 		t.Add(v.cells([]screen.Cell{
-			screen.Text(i.ID), screen.Text(cmp.Or(i.Name, none)), screen.Text(string(i.Kind)), {Text: text, Style: state},
+			screen.Text(i.ID), screen.Text(cmp.Or(i.Name, none)), screen.Text(string(i.Kind)), state,
 			screen.Text(strconv.Itoa(len(i.Nodes))), missing, screen.Text(since(v.Now, &i.UpdatedAt)),
 		}, strconv.FormatInt(i.DesiredVersion, 10), cmp.Or(i.StackID, none), cmp.Or(stackStatus(i), none), strconv.Itoa(len(i.Warnings)), cmp.Or(describe.Labels(i.Labels), none))...)
 	}

@@ -1,14 +1,33 @@
 package page
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/describe"
 )
 
 // command is a line of hitchctl to copy, and what it does. Words in capitals are for the operator
 // to fill in.
 type command struct {
 	Does, Line string
+	// Destroys is whether it takes away what no other command brings back: it is marked and stands last.
+	Destroys bool
+}
+
+func destroys(c command) command {
+	c.Destroys = true
+	return c
+}
+
+// destroyersLast sorts the commands of several objects.
+func destroyersLast(list []command) []command {
+	slices.SortStableFunc(list, func(a, b command) int {
+		return cmp.Compare(describe.Truth(a.Destroys), describe.Truth(b.Destroys))
+	})
+	return list
 }
 
 // firstCommands bring a first instance to life, in their order.

@@ -11,16 +11,29 @@ import (
 
 // decision is something that goes no further until an operator acts.
 type decision struct {
+	stake stake
 	Badge badge
 	Title string
 	// Objects are what it is about; Rest is how many more there are, at RestPath.
 	Objects  []name
 	Rest     int
 	RestPath string
-	// Meaning is what was found, Action what to do.
-	Meaning, Action string
-	Commands        []command
+	// Message is what one node says, Meaning what was found, Action what to do.
+	Message, Meaning, Action string
+	Commands                 []command
 }
+
+// stake is what a decision is about, what is worth most first.
+type stake int
+
+const (
+	ofDisks stake = iota
+	ofRestored
+	ofOperations
+	ofLost
+	ofReasons
+	ofOthers
+)
 
 // fewObjects is how many objects and commands of one decision are shown.
 const fewObjects = 5
@@ -31,7 +44,7 @@ func (d *decision) about(objects []name, restPath string) {
 	d.RestPath = restPath
 }
 
-// decisions is what an operator must decide, what stops most first.
+// decisions is what an operator must decide, by what is at stake.
 func (o Overview) decisions() []decision {
 	var list []decision
 	list = append(list, o.unconfirmed()...)
@@ -41,15 +54,8 @@ func (o Overview) decisions() []decision {
 	list = append(list, failed(o.Operations)...)
 	list = append(list, rollout(o.Rollout)...)
 	list = append(list, missingFiles(o.Instances)...)
-	slices.SortStableFunc(list, func(a, b decision) int { return cmp.Compare(urgency(a), urgency(b)) })
+	slices.SortStableFunc(list, func(a, b decision) int { return cmp.Compare(a.stake, b.stake) })
 	return list
-}
-
-func urgency(d decision) int {
-	if d.Badge.Mark == "bad" {
-		return 0
-	}
-	return 1
 }
 
 func (o Overview) unconfirmed() (list []decision) {
@@ -64,7 +70,7 @@ func (o Overview) unconfirmed() (list []decision) {
 	if len(objects) == 0 {
 		return nil
 	}
-	d := decision{Badge: badge{"bad", "Restored"}, Title: "Restored from a backup, not confirmed",
+	d := decision{stake: ofRestored, Badge: badge{"bad", "Restored"}, Title: "Restored from a backup, not confirmed",
 		Meaning: "the nodes of these instances are refused until an operator confirms them",
 		Action:  "revoke first what was revoked after the backup, apply the present topology, then confirm; `hitchctl confirm instance` shows what will be trusted"}
 	d.about(objects, PathInstances)
@@ -102,6 +108,7 @@ func volumeDecisions(volumes []api.Volume, nodes []api.Node) (list []decision) {
 			d := with.decision
 			d.about(with.objects, withQuery(PathVolumes, map[string][]string{"permit": {with.state}}))
 			d.Commands, _ = few(d.Commands, fewObjects)
+			destroyersLast(d.Commands)
 			list = append(list, d)
 		}
 	}
@@ -113,7 +120,7 @@ func volumeCommands(v api.Volume, nodes []api.Node) (list []command) {
 	if filesystem := adoptable(v, nodes); filesystem != "" {
 		list = append(list, hitchctl("keep the filesystem with this UUID", "volume", "adopt", v.ID, "--filesystem-uuid", filesystem))
 	}
-	return append(list, hitchctl("erase the volume: all its data is lost", "volume", "reformat", v.ID))
+	return append(list, destroys(hitchctl("erase the volume: all its data is lost", "volume", "reformat", v.ID)))
 }
 
 // adoptable is the UUID of the filesystem on a volume that can be kept: what its node has found
@@ -148,19 +155,22 @@ func decides(r api.Reason) bool {
 // nodeDecisions are the reasons of nodes that no waiting mends, each once. A format that was
 // interrupted is the decision about a volume.
 func nodeDecisions(nodes []api.Node, volumes []api.Volume) (list []decision) {
-	byReason := map[api.Reason][]name{}
+	byReason, messages := map[api.Reason][]name{}, map[api.Reason]string{}
 	for _, n := range nodes {
 		if n.State == api.NodeRevoked {
 			continue
 		}
 		var reasons []api.Reason
+		add := func(r api.Reason, message string) {
+			reasons, messages[r] = append(reasons, r), cmp.Or(messages[r], message)
+		}
 		for _, c := range describe.Conditions(n) {
 			if c.Status == api.ConditionFalse {
-				reasons = append(reasons, c.Reason)
+				add(c.Reason, c.Message)
 			}
 		}
 		for _, w := range n.Withheld {
-			reasons = append(reasons, w.Reason)
+			add(w.Reason, w.Message)
 		}
 		slices.Sort(reasons)
 		for _, r := range slices.Compact(reasons) {
@@ -170,13 +180,13 @@ func nodeDecisions(nodes []api.Node, volumes []api.Volume) (list []decision) {
 		}
 	}
 	for reason, objects := range byReason {
-		doc := api.Reasons[reason]
-		d := decision{Badge: badge{"bad", "Stopped"}, Title: reason, Meaning: doc.Meaning, Action: doc.Action}
-		if !doc.Final {
-			d.Badge = badge{"wait", "Waiting"}
-		}
+		d := decisionOf(reason)
 		d.about(objects, withQuery(PathNodes, map[string][]string{"text": {reason}}))
+		if len(objects) == 1 {
+			d.Message = messages[reason]
+		}
 		if reason == api.ReasonForeignData {
+			d.stake = ofDisks
 			d.Commands = foreignCommands(objects, nodes, volumes)
 		}
 		list = append(list, d)
@@ -184,8 +194,23 @@ func nodeDecisions(nodes []api.Node, volumes []api.Volume) (list []decision) {
 	if slices.ContainsFunc(volumes, func(v api.Volume) bool { return v.PermitState == api.PermitInterrupted }) {
 		list = slices.DeleteFunc(list, func(d decision) bool { return d.Title == api.ReasonFormatInterrupted })
 	}
-	slices.SortFunc(list, func(a, b decision) int { return strings.Compare(a.Title, b.Title) })
+	slices.SortFunc(list, func(a, b decision) int {
+		return cmp.Or(cmp.Compare(len(byReason[b.Title]), len(byReason[a.Title])), strings.Compare(a.Badge.Mark, b.Badge.Mark), strings.Compare(a.Title, b.Title))
+	})
 	return list
+}
+
+// The badges of a reason: no waiting mends it, or waiting may.
+var stopped, mayPass = badge{"bad", "Stopped"}, badge{"wait", "Waiting"}
+
+// decisionOf is what a reason means and what to do about it.
+func decisionOf(r api.Reason) decision {
+	doc := api.Reasons[r]
+	d := decision{stake: ofReasons, Badge: mayPass, Title: r, Meaning: doc.Meaning, Action: doc.Action}
+	if doc.Final {
+		d.Badge = stopped
+	}
+	return d
 }
 
 // foreignCommands decide about the volumes of these nodes that nodehitch has not formatted.
@@ -197,7 +222,7 @@ func foreignCommands(of []name, nodes []api.Node, volumes []api.Volume) (command
 		}
 	}
 	commands, _ = few(commands, 2*fewObjects)
-	return commands
+	return destroyersLast(commands)
 }
 
 func lost(nodes []api.Node) []decision {
@@ -210,7 +235,7 @@ func lost(nodes []api.Node) []decision {
 	if len(objects) == 0 {
 		return nil
 	}
-	d := decision{Badge: badge{"bad", "Lost"}, Title: "No longer calling", Meaning: describe.NodeState(api.NodeLost)}
+	d := decision{stake: ofLost, Badge: badge{"bad", "Lost"}, Title: "No longer calling", Meaning: describe.NodeState(api.NodeLost)}
 	d.about(objects, withQuery(PathNodes, map[string][]string{"state": {string(api.NodeLost)}}))
 	return []decision{d}
 }
@@ -225,7 +250,7 @@ func failed(operations []api.Operation) (list []decision) {
 	}
 	for _, o := range operations {
 		if o.State == api.Failed && latest[o.VnfInstanceID].Sequence == o.Sequence {
-			list = append(list, decision{Badge: progress(o, operations), Title: operationTitle(o), Objects: []name{operationName(o)},
+			list = append(list, decision{stake: ofOperations, Badge: progress(o, operations), Title: operationTitle(o), Objects: []name{operationName(o)},
 				Meaning: describe.Operation(o), Action: "remove the cause, then repeat the operation"})
 		}
 	}
@@ -242,7 +267,7 @@ func operationName(o api.Operation) name {
 }
 
 func rollout(r api.AgentRollout) []decision {
-	d := decision{Title: "The upgrade of the agents to " + r.Version, Meaning: r.Message, Commands: []command{
+	d := decision{stake: ofOthers, Title: "The upgrade of the agents to " + r.Version, Meaning: r.Message, Commands: []command{
 		hitchctl("see how far it is", "agents", "status"), hitchctl("continue, without the nodes that rolled back", "agents", "upgrade")}}
 	switch r.State {
 	case api.RolloutStopped:
@@ -269,7 +294,7 @@ func missingFiles(instances []api.Instance) []decision {
 		return nil
 	}
 	doc := api.Reasons[api.ReasonFileMissing]
-	d := decision{Badge: badge{"wait", "Missing"}, Title: "Package files are missing or not valid", Meaning: doc.Meaning, Action: doc.Action}
+	d := decision{stake: ofOthers, Badge: badge{"wait", "Missing"}, Title: "Package files are missing or not valid", Meaning: doc.Meaning, Action: doc.Action}
 	d.about(objects, PathInstances)
 	d.Commands, _ = few(commands, fewObjects)
 	return []decision{d}

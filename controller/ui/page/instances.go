@@ -15,8 +15,7 @@ type instanceRow struct {
 	Instance          name
 	Name, Kind        string
 	State             badge
-	Ready, Nodes      int
-	Percent           string
+	Ready             readyShown
 	Missing, Warnings int
 	// Stack is the status of the stack, nil if it is not known.
 	Stack   *badge
@@ -25,9 +24,30 @@ type instanceRow struct {
 	Changed stamp
 }
 
-func (f Frame) instanceRow(i api.Instance, ready int) instanceRow {
-	row := instanceRow{Instance: instanceName(i.Name, i.ID), Name: i.Name, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
-		Ready: ready, Nodes: len(i.Nodes), Percent: percent(100 * float64(min(ready, len(i.Nodes))) / float64(max(1, len(i.Nodes)))),
+// lifeCycle is the state of an instance, which says nothing of its nodes.
+func lifeCycle(i api.Instance) badge {
+	return unconfirmed(badge{"plain", string(i.State)}, i.Unconfirmed)
+}
+
+// readyShown is how many nodes are Ready; Of says of what, and Percent is "" if it is not known.
+type readyShown struct {
+	Ready, Total int
+	Percent, Of  string
+}
+
+// shownReady counts nodes of an instance. It has no bar if they were last heard of before a restore.
+func shownReady(i api.Instance, nodes []api.Node, of string) readyShown {
+	r := readyShown{Of: asReported(of, i.Unconfirmed)}
+	r.Ready, r.Total = readyOf(nodes)
+	if !i.Unconfirmed {
+		r.Percent = percent(100 * float64(r.Ready) / float64(max(1, r.Total)))
+	}
+	return r
+}
+
+func (f Frame) instanceRow(i api.Instance, nodes []api.Node) instanceRow {
+	row := instanceRow{Instance: instanceName(i.Name, i.ID), Name: i.Name, Kind: string(i.Kind), State: lifeCycle(i),
+		Ready:   shownReady(i, nodes, ""),
 		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, describe.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
 	if i.Stack != nil && i.Stack.Status != "" {
 		status := toned(describe.OfStack(i.Stack.Status), i.Stack.Status)
@@ -44,12 +64,7 @@ type instancesPage struct {
 
 func (v Instances) content(f Frame) content {
 	query := f.query()
-	ready := map[string]int{}
-	for _, n := range v.Nodes {
-		if n.Ready {
-			ready[n.VnfInstanceID]++
-		}
-	}
+	nodes := byInstance(v.Nodes)
 	var found []api.Instance
 	for _, i := range v.Instances {
 		if fits(query, "state", i.State) && fits(query, "kind", i.Kind) && contains(query, instanceTexts(i)...) {
@@ -61,7 +76,7 @@ func (v Instances) content(f Frame) content {
 	shown, pager := paged(f, form, found, len(v.Instances))
 	rows := make([]instanceRow, 0, len(shown))
 	for _, i := range shown {
-		rows = append(rows, f.instanceRow(i, ready[i.ID]))
+		rows = append(rows, f.instanceRow(i, nodes[i.ID]))
 	}
 	return content{name: "instances", title: "Instances", lead: "VNF instances: what is desired, and how many of their nodes are Ready.", filter: &form,
 		changed: []string{ChangedInstances, ChangedNodes}, data: instancesPage{Rows: rows, Pager: pager, First: firstCommands()}}
@@ -84,20 +99,22 @@ type instancePage struct {
 	Name, ID      string
 	Kind          string
 	State         badge
+	AtWork        []workShown
 	Unconfirmed   string
 	Restored      []field
 	Facts         []field
-	Ready, Total  int
-	Percent       string
+	Ready         readyShown
 	Roles         []roleShown
 	Nodes         nodeTable
 	RestNodes     int
 	NodesPath     string
 	Servers       []serverShown
+	RestServers   int
 	Stack         []field
 	Files         []fileShown
 	Warnings      []faultShown
 	Versions      []versionShown
+	RestVersions  int
 	Volumes       []volumeRow
 	Operations    []operationRow
 	OperationPath string
@@ -107,12 +124,16 @@ type instancePage struct {
 	NoNodes       string
 }
 
+// workShown is an operation in progress.
+type workShown struct {
+	Badge badge
+	Path  string
+}
+
 // roleShown is how many servers have a role, and how many of them are Ready.
 type roleShown struct {
-	Role         string
-	Ready, Total int
-	Percent      string
-	Path         string
+	readyShown
+	Role, Path string
 }
 
 // serverShown is a server of the topology, with what an operation may name it by.
@@ -144,10 +165,10 @@ const fewNodes = 50
 
 func (v Instance) content(f Frame) content {
 	i := v.Instance
-	p := instancePage{Name: i.Name, ID: i.ID, Kind: string(i.Kind), State: unconfirmed(toned(describe.OfInstance(i.State), string(i.State)), i.Unconfirmed),
-		Total: len(v.Nodes), Roles: rolesOf(i.ID, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings), Versions: f.versions(i, v.Events),
+	p := instancePage{Name: i.Name, ID: i.ID, Kind: string(i.Kind), State: lifeCycle(i),
+		Ready: shownReady(i, v.Nodes, "nodes Ready"), Roles: rolesOf(i, v.Nodes), Stack: f.stack(i), Files: files(i), Warnings: faults(i.Warnings),
 		NodesPath: nodesOf(i.ID), OperationPath: withQuery(PathOperations, map[string][]string{"instance": {i.ID}}),
-		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i), NoNodes: describe.NoNodes}
+		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"instance": {i.ID}}), Commands: instanceCommands(i, v.Operations), NoNodes: describe.NoNodes}
 	if i.Unconfirmed {
 		p.Unconfirmed = describe.UnconfirmedInstance(i)
 		if r := i.Restored; r != nil {
@@ -158,19 +179,19 @@ func (v Instance) content(f Frame) content {
 		field{Label: "Created", Time: f.both(&i.CreatedAt)}, field{Label: "Changed", Time: f.both(&i.UpdatedAt)})
 	nodes := slices.Clone(v.Nodes)
 	troubleFirst(nodes)
-	for _, n := range nodes {
-		if n.Ready {
-			p.Ready++
-		}
-	}
-	p.Percent = percent(100 * float64(p.Ready) / float64(max(1, p.Total)))
 	nodes, p.RestNodes = few(nodes, fewNodes)
 	p.Nodes = f.nodeTable(nodes)
 	p.Nodes.Part, p.Nodes.Own = p.RestNodes > 0, true
-	p.Servers = servers(i.Topology)
-	names := namesOf(v.Nodes)
+	p.Servers, p.RestServers = few(servers(i.Topology), perPage)
+	p.Versions, p.RestVersions = few(f.versions(i, v.Events), 10)
+	all := byID(v.Nodes)
 	for _, vol := range v.Volumes {
-		p.Volumes = append(p.Volumes, f.volumeRow(vol, names))
+		p.Volumes = append(p.Volumes, f.volumeRow(vol, all))
+	}
+	for _, o := range v.Operations {
+		if o.State == api.Processing {
+			p.AtWork = append(p.AtWork, workShown{toned(describe.OfOperation(o.State), operationWork(o, v.Operations)), operationPath(o)})
+		}
 	}
 	operations, _ := few(v.Operations, 10)
 	for _, o := range operations {
@@ -180,19 +201,11 @@ func (v Instance) content(f Frame) content {
 		changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents}, data: p}
 }
 
-func rolesOf(instanceID string, nodes []api.Node) (list []roleShown) {
+func rolesOf(i api.Instance, nodes []api.Node) (list []roleShown) {
 	for _, role := range roles {
-		r := roleShown{Role: string(role), Path: withQuery(PathNodes, map[string][]string{"instance": {instanceID}, "role": {string(role)}})}
-		for _, n := range nodes {
-			if n.Role == role {
-				r.Total++
-				if n.Ready {
-					r.Ready++
-				}
-			}
-		}
+		of := slices.DeleteFunc(slices.Clone(nodes), func(n api.Node) bool { return n.Role != role })
+		r := roleShown{shownReady(i, of, ""), string(role), withQuery(PathNodes, map[string][]string{"instance": {i.ID}, "role": {string(role)}})}
 		if r.Total > 0 {
-			r.Percent = percent(100 * float64(r.Ready) / float64(r.Total))
 			list = append(list, r)
 		}
 	}
@@ -210,7 +223,6 @@ func servers(t *api.Topology) (list []serverShown) {
 			list = append(list, shown)
 		}
 	}
-	list, _ = few(list, perPage)
 	return list
 }
 
@@ -250,22 +262,28 @@ func (f Frame) versions(i api.Instance, events []api.Event) (list []versionShown
 			list = append(list, versionShown{Version: e.To, Before: e.From, At: f.both(&e.At), By: e.By, Present: e.To == present && len(list) == 0})
 		}
 	}
-	list, _ = few(list, 10)
 	return list
 }
 
-// instanceCommands are what an operator may want of an instance.
-func instanceCommands(i api.Instance) []command {
+// instanceCommands are what an operator may want of an instance with these operations.
+func instanceCommands(i api.Instance, operations []api.Operation) []command {
 	list := []command{hitchctl("the same on a terminal", "describe", "instance", i.ID)}
 	if i.Unconfirmed {
 		list = append(list, hitchctl("let its nodes in again after the restore", "confirm", "instance", i.ID))
 	}
 	list = append(list, applyCommand(i))
-	if i.State == api.NotInstantiated {
+	at := slices.IndexFunc(operations, func(o api.Operation) bool { return o.State == api.Processing })
+	switch {
+	case at >= 0:
+		list = append(list, waitCommand(operations[at]))
+	case i.State == api.NotInstantiated:
 		list = append(list, hitchctl("instantiate it and wait", "operate", i.ID, "INSTANTIATE", "--wait"))
-	} else {
-		list = append(list, hitchctl("wait until every node is Ready", "wait", "instance", i.ID),
-			hitchctl("terminate it and wait", "operate", i.ID, "TERMINATE", "--wait"))
+	default:
+		list = append(list, hitchctl("wait until every node is Ready", "wait", "instance", i.ID))
 	}
-	return append(list, hitchctl("follow what happens", "events", "--instance", i.ID, "--watch"))
+	list = append(list, hitchctl("follow what happens", "events", "--instance", i.ID, "--watch"))
+	if i.State == api.Instantiated {
+		list = append(list, destroys(hitchctl("terminate it and wait", "operate", i.ID, "TERMINATE", "--wait")))
+	}
+	return list
 }

@@ -36,13 +36,21 @@ func unconfirmed(b badge, yes bool) badge {
 	return b
 }
 
+// asReported is what was reported; what a restore brought back was before it.
+func asReported(text string, restored bool) string {
+	if restored {
+		return text + ", as last reported, before the restore"
+	}
+	return text
+}
+
 // stamp is a time on a page. The script keeps the age in it true; a fragment has the time alone
 // until then, so that it is the same whenever it is written.
 type stamp struct {
 	// ISO is for programs, Moment for people, in UTC; both are empty for no time.
 	ISO, Moment string
-	// Show says what the script shows: age ("5m02s ago"), minute ("5m ago"), for ("5m02s"), or both
-	// the time and its age.
+	// Show says what the script shows: age ("5m02s ago"), minute ("5m ago"), for ("5m02s"), deadline ("in 5m",
+	// "passed 5m ago"), or both the time and its age.
 	Show string
 	Text string
 }
@@ -52,6 +60,7 @@ const (
 	showAge    = "age"
 	showMinute = "minute"
 	showFor    = "for"
+	showLimit  = "deadline"
 	showBoth   = "both"
 )
 
@@ -69,6 +78,10 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 		s.Text = describe.Relative(*t, f.Now)
 	case show == showMinute:
 		s.Text = describe.RelativeMinute(*t, f.Now)
+	case show == showLimit && !t.After(f.Now):
+		s.Text = "passed " + describe.Relative(*t, f.Now)
+	case show == showLimit:
+		s.Text = describe.Relative(*t, f.Now)
 	case show == showFor:
 		s.Text = describe.Age(f.Now.Sub(*t))
 	default:
@@ -82,6 +95,9 @@ func (f Frame) stamp(show string, t *time.Time) stamp {
 func (f Frame) age(t *time.Time) stamp  { return f.stamp(showAge, t) }
 func (f Frame) last(t time.Time) stamp  { return f.stamp(showFor, &t) }
 func (f Frame) both(t *time.Time) stamp { return f.stamp(showBoth, t) }
+
+// deadline is when a deadline is, or that it has passed.
+func (f Frame) deadline(t time.Time) stamp { return f.stamp(showLimit, &t) }
 
 // minute is the age of a call, to the minute. The time of the last one changes all the time, and so
 // does not make another page of each.

@@ -32,10 +32,37 @@ func (f Frame) nodeRow(n api.Node) nodeRow {
 
 // readiness is whether a node is Ready.
 func readiness(n api.Node) badge {
-	if n.Ready {
-		return toned(describe.OfReady(n), "Ready")
+	if saidReady(n) {
+		return toned(describe.OfReady(n), asReported("Ready", n.Unconfirmed))
 	}
-	return toned(describe.OfReady(n), "Not ready")
+	return toned(describe.OfReady(n), asReported("Not ready", n.Unconfirmed))
+}
+
+// saidReady is whether a node is Ready; of one that a restore brought back, whether it said so before.
+func saidReady(n api.Node) bool {
+	if n.Unconfirmed {
+		c := n.Status.Condition(api.ConditionReady)
+		return c != nil && c.Status == api.ConditionTrue
+	}
+	return n.Ready
+}
+
+// inContact is whether what a node says is said now.
+func inContact(n api.Node) bool { return n.State == api.NodeEnrolled && !n.Unconfirmed }
+
+// readyOf is how many of these nodes are Ready, and of how many. A node whose identity was revoked has
+// been replaced or has left.
+func readyOf(nodes []api.Node) (ready, all int) {
+	for _, n := range nodes {
+		if n.State == api.NodeRevoked {
+			continue
+		}
+		all++
+		if saidReady(n) {
+			ready++
+		}
+	}
+	return ready, all
 }
 
 // nodeTable is nodes in rows. In a narrow window those that are Ready are folded.
@@ -58,16 +85,53 @@ func (f Frame) nodeTable(nodes []api.Node) (t nodeTable) {
 	return t
 }
 
+// byInstance are the nodes of each instance.
+func byInstance(nodes []api.Node) map[string][]api.Node {
+	of := map[string][]api.Node{}
+	for _, n := range nodes {
+		of[n.VnfInstanceID] = append(of[n.VnfInstanceID], n)
+	}
+	return of
+}
+
 // nodesOf is the list of the nodes of an instance.
 func nodesOf(instanceID string) string {
 	return withQuery(PathNodes, map[string][]string{"instance": {instanceID}})
 }
 
-// troubleFirst puts the nodes that are not Ready first.
+// troubleFirst sorts nodes by what keeps them from being Ready: those that no waiting mends first, Ready
+// ones last.
 func troubleFirst(nodes []api.Node) {
-	slices.SortStableFunc(nodes, func(a, b api.Node) int {
-		return cmp.Compare(describe.Truth(a.Ready), describe.Truth(b.Ready))
-	})
+	ranks := make(map[string]int, len(nodes))
+	for _, n := range nodes {
+		ranks[n.ID] = troubleOf(n)
+	}
+	slices.SortStableFunc(nodes, func(a, b api.Node) int { return cmp.Compare(ranks[a.ID], ranks[b.ID]) })
+}
+
+func troubleOf(n api.Node) int {
+	switch {
+	case n.Ready:
+		return 6
+	case n.State == api.NodeRevoked:
+		return 5
+	case n.State == api.NodeExpected:
+		return 4
+	case n.State == api.NodeLost:
+		return 1
+	case stoppedForGood(n):
+		return 0
+	case describe.OfReady(n) == describe.Bad:
+		return 2
+	}
+	return 3
+}
+
+// stoppedForGood reports whether no waiting mends what keeps a node from being Ready.
+func stoppedForGood(n api.Node) bool {
+	return slices.ContainsFunc(describe.PresentConditions(n), func(c api.Condition) bool {
+		return c.Status == api.ConditionFalse && api.Reasons[c.Reason].Final
+	}) || slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool { return api.Reasons[w.Reason].Final })
 }
 
 type nodesPage struct {
@@ -164,15 +228,17 @@ func (f Frame) conditions(n api.Node) (list []conditionShown) {
 
 // withheldShown is a section that a node does not get yet.
 type withheldShown struct {
-	Section, Reason, Message string
-	Meaning, Action          string
-	Node, WaitsFor           *name
+	Section         string
+	Badge           badge
+	Message         string
+	Meaning, Action string
+	Node, WaitsFor  *name
 }
 
 func (f Frame) withheld(list []api.Withheld, names map[string]string) (shown []withheldShown) {
 	for _, w := range list {
 		doc := api.Reasons[w.Reason]
-		s := withheldShown{Section: w.Section, Reason: w.Reason, Message: w.Message, Meaning: doc.Meaning, Action: doc.Action}
+		s := withheldShown{Section: w.Section, Badge: toned(describe.OfReason(w.Reason), w.Reason), Message: w.Message, Meaning: doc.Meaning, Action: doc.Action}
 		if w.NodeID != "" {
 			node := nodeName(names[w.NodeID], w.NodeID)
 			s.Node = &node
@@ -246,7 +312,7 @@ func (v Node) content(f Frame) content {
 		a := n.Status.Activity
 		p.Doing = &activityShown{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
 	}
-	if !n.Ready && p.Doing == nil && n.State != api.NodeLost {
+	if !n.Ready && p.Doing == nil && n.State != api.NodeLost && n.State != api.NodeRevoked {
 		p.Why = describe.Why(n)
 	}
 	if n.Status != nil && n.Status.AgentUpgrade != nil {
@@ -262,7 +328,7 @@ func (v Node) content(f Frame) content {
 	}
 	p.Operations, _ = few(p.Operations, 5)
 	for _, vol := range v.Volumes {
-		p.Volumes = append(p.Volumes, f.volumeRow(vol, nil))
+		p.Volumes = append(p.Volumes, f.volumeRow(vol, map[string]*api.Node{n.ID: &n}))
 	}
 	p.OwnVolumes = !slices.ContainsFunc(v.Volumes, func(vol api.Volume) bool { return vol.VnfInstanceID != n.VnfInstanceID })
 	return content{name: "node", title: p.Name, section: PathNodes, changed: []string{ChangedNodes, ChangedVolumes, ChangedOperations, ChangedEvents}, data: p}
@@ -306,10 +372,13 @@ func nodeCommands(n api.Node) []command {
 		list = append(list, hitchctl("let the nodes of the restored instance in again", "confirm", "instance", n.VnfInstanceID))
 	}
 	if n.State != api.NodeRevoked {
-		list = append(list, hitchctl("wait until it is Ready", "wait", "node", n.ID), hitchctl("revoke its identity at once", "node", "revoke", n.ID))
+		list = append(list, hitchctl("wait until it is Ready", "wait", "node", n.ID))
 	}
 	if n.State != api.NodeExpected {
 		list = append(list, hitchctl("let a server that was rebuilt in place enroll once more", "node", "reenroll", n.ID))
+	}
+	if n.State != api.NodeRevoked {
+		list = append(list, destroys(hitchctl("revoke its identity at once", "node", "revoke", n.ID)))
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +22,34 @@ type operationRow struct {
 	Text                string
 }
 
+// progressShown is how far an operation is, in words and as a share; both are "" if it waits for nothing.
+type progressShown struct{ Text, Percent string }
+
+// reached counts the targets that are Ready. A START with members that leave has one target, which is
+// asked to let them go, and does not say how many are gone.
+func reached(o api.Operation) progressShown {
+	all, done := len(o.Targets), 0
+	for _, t := range o.Targets {
+		if t.Ready {
+			done++
+		}
+	}
+	if all == 0 {
+		return progressShown{}
+	}
+	p := progressShown{fmt.Sprintf("%d of %d targets Ready", done, all), percent(100 * float64(done) / float64(all))}
+	switch leaving := len(o.Leaving); {
+	case o.Phase != api.PhaseStart || leaving == 0:
+	case leaving == 1:
+		p.Text = fmt.Sprintf("%d of 1 has left", done/all)
+	case done == all:
+		p.Text = fmt.Sprintf("%d of %d have left", leaving, leaving)
+	default:
+		p.Text = fmt.Sprintf("not all of %d have left", leaving)
+	}
+	return p
+}
+
 // operationTitle is what a person calls the operation.
 func operationTitle(o api.Operation) string {
 	return describe.OperationTitle(o.Operation.Kind(o.Type), o.Phase)
@@ -31,12 +60,18 @@ func progress(o api.Operation, of []api.Operation) badge {
 	return toned(describe.OfOperation(o.State), describe.OperationProgress(o, of))
 }
 
+// operationWork names an operation in progress and what it waits for.
+func operationWork(o api.Operation, of []api.Operation) string {
+	state := describe.OperationProgress(o, of)
+	return operationTitle(o) + ", " + strings.ToLower(state[:1]) + state[1:]
+}
+
 func (f Frame) operationRow(o api.Operation, of []api.Operation) operationRow {
 	row := operationRow{Operation: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID), Name: operationTitle(o),
 		State: progress(o, of), Started: f.age(&o.StartedAt), Took: describe.Took(o),
 		Targets: len(o.Targets), Text: describe.Operation(o)}
 	if o.FinishedAt == nil {
-		row.Deadline = f.age(&o.Deadline)
+		row.Deadline = f.deadline(o.Deadline)
 	}
 	for _, t := range o.Targets {
 		if t.Ready {
@@ -100,26 +135,25 @@ func shownTarget(t api.OperationTarget, names map[string]string) targetShown {
 }
 
 type operationPage struct {
-	Name, ID           string
-	State              badge
-	Facts              []field
-	Started, Deadline  stamp
-	Took               string
-	Error              *problemShown
-	Ready, Total       int
-	Targets            []targetShown
-	Healthy            int
-	RestWaiting        int
-	RestReady          int
-	NodesPath          string
-	Leaving            []name
-	Withheld           []withheldShown
-	Warnings           []faultShown
-	Timeline           *timelineShown
-	Events             []eventRow
-	History            string
-	Commands           []command
-	NoTargets, Percent string
+	Name, ID          string
+	State             badge
+	Facts             []field
+	Started, Deadline stamp
+	Took              string
+	Error             *problemShown
+	Progress          progressShown
+	Targets           []targetShown
+	Healthy           int
+	RestWaiting       int
+	RestReady         int
+	NodesPath         string
+	Leaving           []name
+	Withheld          []withheldShown
+	Warnings          []faultShown
+	Timeline          *timelineShown
+	Events            []eventRow
+	History           string
+	Commands          []command
 }
 
 // problemShown is why something failed.
@@ -144,12 +178,12 @@ const mostTargets = 100
 func (v Operation) content(f Frame) content {
 	o := v.Operation
 	p := operationPage{Name: operationTitle(o), ID: o.ID, State: progress(o, v.Operations), Facts: f.operationFacts(o),
-		Total: len(o.Targets), Warnings: faults(o.Warnings), Timeline: f.timeline(o, v.Events),
+		Progress: reached(o), Warnings: faults(o.Warnings), Timeline: f.timeline(o, v.Events),
 		History: withQuery(PathHistory, map[string][]string{"instance": {o.VnfInstanceID}}), Commands: operationCommands(o)}
 	p.NodesPath = nodesOf(o.VnfInstanceID)
 	p.Started = f.age(&o.StartedAt)
 	if o.FinishedAt == nil {
-		p.Deadline = f.age(&o.Deadline)
+		p.Deadline = f.deadline(o.Deadline)
 	} else {
 		p.Took = describe.Took(o)
 	}
@@ -172,7 +206,6 @@ func (v Operation) content(f Frame) content {
 			waiting = append(waiting, shownTarget(t, names))
 		}
 	}
-	p.Ready, p.Percent = len(ready), percent(100*float64(len(ready))/float64(max(1, len(o.Targets))))
 	waiting, p.RestWaiting = few(waiting, mostTargets)
 	ready, p.RestReady = few(ready, mostTargets-len(waiting))
 	p.Targets, p.Healthy = slices.Concat(waiting, ready), len(ready)
@@ -202,12 +235,16 @@ func (f Frame) operationFacts(o api.Operation) []field {
 func operationCommands(o api.Operation) []command {
 	list := []command{hitchctl("the same on a terminal", "describe", "operation", o.ID)}
 	if o.State == api.Processing {
-		list = append(list, hitchctl("wait until it is over", "wait", "operation", o.ID))
+		list = append(list, waitCommand(o))
 		if o.Operation != api.Terminate {
 			list = append(list, hitchctl("end it before its deadline", "cancel", "operation", o.ID))
 		}
 	}
 	return list
+}
+
+func waitCommand(o api.Operation) command {
+	return hitchctl("wait until "+operationTitle(o)+" is over", "wait", "operation", o.ID)
 }
 
 // short is the beginning of a digest.

@@ -104,7 +104,7 @@ func (o Overview) fleet() fleet {
 	rows := map[string]*fleetRow{}
 	var order []string
 	for _, n := range o.Nodes {
-		if n.State == api.NodeEnrolled {
+		if inContact(n) {
 			fl.Calling++
 		}
 		at := slices.IndexFunc(counted, func(c struct {
@@ -148,16 +148,18 @@ func (o Overview) fleet() fleet {
 		}
 		from += share
 	}
+	nodes := byInstance(o.Nodes)
 	for _, id := range order {
-		ready := 0
+		healthy := 0
 		for _, s := range rows[id].Squares {
 			if s.Class == squareClass[0] {
-				ready++
+				healthy++
 			}
 		}
-		fl.Healthy += ready
-		rows[id].Healthy = ready == len(rows[id].Squares)
-		rows[id].Summary = strconv.Itoa(ready) + " of " + strconv.Itoa(len(rows[id].Squares)) + " Ready"
+		fl.Healthy += healthy
+		rows[id].Healthy = healthy == len(rows[id].Squares)
+		ready, all := readyOf(nodes[id])
+		rows[id].Summary = asReported(strconv.Itoa(ready)+" of "+strconv.Itoa(all)+" Ready", slices.ContainsFunc(nodes[id], func(n api.Node) bool { return n.Unconfirmed }))
 		fl.Rows = append(fl.Rows, *rows[id])
 	}
 	return fl
@@ -188,8 +190,7 @@ type operationInProgress struct {
 	Name               string
 	Object, Instance   name
 	Started, Deadline  stamp
-	Ready, Targets     int
-	Percent            string
+	Progress           progressShown
 	Waiting            []targetShown
 	Rest               int
 	Withheld           []withheldShown
@@ -205,19 +206,15 @@ func atWork(f Frame, operations []api.Operation, names map[string]string) (list 
 		if o.State != api.Processing {
 			continue
 		}
-		state := describe.OperationProgress(o, operations)
-		w := operationInProgress{Name: operationTitle(o) + ", " + strings.ToLower(state[:1]) + state[1:], Object: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID),
-			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
+		w := operationInProgress{Name: operationWork(o, operations), Object: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID),
+			Started: f.age(&o.StartedAt), Deadline: f.deadline(o.Deadline), Progress: reached(o), Path: operationPath(o),
 			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
 		var waiting []targetShown
 		for _, t := range o.Targets {
-			if t.Ready {
-				w.Ready++
-			} else {
+			if !t.Ready {
 				waiting = append(waiting, shownTarget(t, names))
 			}
 		}
-		w.Percent = percent(100 * float64(w.Ready) / float64(max(1, w.Targets)))
 		w.Waiting, w.Rest = few(waiting, fewTargets)
 		list = append(list, w)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/html"
 
@@ -681,7 +682,7 @@ func TestEachSquareIsALinkToItsNode(t *testing.T) {
 		for _, n := range w.Nodes {
 			state := string(n.State)
 			if n.State == api.NodeEnrolled {
-				state = map[describe.Tone]string{describe.Good: "Ready", describe.Bad: "Not ready", describe.Waiting: "Not ready yet"}[describe.OfReady(n)]
+				state = map[describe.Tone]string{describe.Good: "Ready", describe.Bad: "Not ready", describe.Waiting: "Not ready yet", describe.Plain: "Not ready yet"}[describe.OfReady(n)]
 			}
 			if got, want := names[page.PathNodes+"/"+n.ID], n.Name+": "+state; got != want {
 				t.Errorf("the square of %s is called %q, want %q", n.ID, got, want)
@@ -811,4 +812,320 @@ func TestTheOverviewShowsTheReplicas(t *testing.T) {
 	if got := of(pagetest.Empty()); got != "" {
 		t.Errorf("a controller with a store of its own: %s", got)
 	}
+}
+
+// A table of an instance that is cut says how much it leaves out.
+func TestWhatAnInstanceLeavesOutIsSaid(t *testing.T) {
+	w := pagetest.First()
+	i := &w.Instances[0]
+	for n := range 203 {
+		i.Topology.Servers = append(i.Topology.Servers, api.Server{ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Name: fmt.Sprint("more-", n), VnfcInstanceID: fmt.Sprint("vnfc-", n)})
+	}
+	named := 0
+	for _, s := range i.Topology.Servers {
+		if s.VnfcInstanceID != "" || s.MemberStackID != "" || s.AvailabilityZone != "" || s.HypervisorHostname != "" {
+			named++
+		}
+	}
+	w.Events = nil
+	for n := range 12 {
+		w.Events = append(w.Events, api.Event{Sequence: int64(n + 1), At: pagetest.Now, Type: api.HappenedDesiredStateChanged, VnfInstanceID: i.ID, To: fmt.Sprint(n + 1)})
+	}
+	got := written(t, w, page.PathInstances+"/"+i.ID, true)
+	for _, want := range []string{fmt.Sprintf(">and %d more</a>", named-200), ">and 2 before</a>"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+}
+
+// said is what a world says at a path, in one line.
+func said(t testing.TB, w pagetest.World, path string) string {
+	t.Helper()
+	return strings.Join(strings.Fields(spacedTextOf(t, written(t, w, path, false))), " ")
+}
+
+// says fails unless the page at a path has the texts, and none of the others.
+func says(t *testing.T, w pagetest.World, path string, has, hasNot []string) {
+	t.Helper()
+	text := said(t, w, path)
+	for _, want := range has {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s does not say %q: %s", path, want, text)
+		}
+	}
+	for _, never := range hasNot {
+		if strings.Contains(text, never) {
+			t.Errorf("%s says %q: %s", path, never, text)
+		}
+	}
+}
+
+// A volume is shown with what its node has found on it. One that was never formatted has no filesystem of
+// nodehitch's.
+func TestAVolumeSaysWhatItsNodeHasFound(t *testing.T) {
+	w := pagetest.Broken()
+	at := func(fits func(api.Volume) bool) api.Volume { return w.Volumes[slices.IndexFunc(w.Volumes, fits)] }
+	foreign := at(func(v api.Volume) bool { return v.PermitState == api.PermitNone && !v.Unconfirmed })
+	formatted := at(func(v api.Volume) bool { return v.PermitState == api.PermitFormatted })
+	finding := "ForeignData: volume " + foreign.ID + ": /dev/disk/by-id"
+	says(t, w, page.PathVolumes, []string{finding}, nil)
+	says(t, w, page.PathInstances+"/"+foreign.VnfInstanceID, []string{finding}, nil)
+	says(t, w, page.PathNodes+"/"+foreign.NodeID, []string{finding}, nil)
+	says(t, w, page.PathVolumes+"/"+foreign.ID, []string{"For you to decide: what its node has found Stopped ForeignData storage_server_of", "volume " + foreign.ID + ": /dev/disk/by-id",
+		"Meaning the disk holds data that nodehitch did not write", "UUID that a format would give " + foreign.FilesystemUUID}, []string{"Filesystem ext4"})
+	says(t, w, page.PathVolumes+"/"+formatted.ID, []string{"Filesystem ext4, UUID " + formatted.FilesystemUUID}, []string{"would give", "has found"})
+	w.Volumes[slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.ID == foreign.ID })].ReformatRequested = true
+	says(t, w, page.PathVolumes, nil, []string{finding})
+	says(t, w, page.PathVolumes+"/"+foreign.ID, []string{"What its node has found"}, []string{"For you to decide"})
+}
+
+// The list of volumes promises no more than is kept, and says the same of a restored volume as its own page.
+func TestVolumesSayWhatIsFormatted(t *testing.T) {
+	w := pagetest.Broken()
+	restored := w.Volumes[slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.Unconfirmed })]
+	meaning := "no format before hitchctl volume reformat"
+	says(t, w, page.PathVolumes, []string{"never formatted, unless an operator says hitchctl volume reformat .", "None, unconfirmed registry_volume"}, nil)
+	for _, path := range []string{page.PathVolumes + "?text=registry_volume", page.PathVolumes + "/" + restored.ID} {
+		says(t, w, path, []string{meaning}, []string{"blank check"})
+	}
+}
+
+// green are the texts of the badges of a page that are good news, and of the bars that have something done.
+func green(t *testing.T, w pagetest.World, path string) (list []string) {
+	t.Helper()
+	elements(t, written(t, w, path, true), func(n *html.Node) {
+		switch class, _ := attribute(n, "class"); class {
+		case "badge good":
+			list = append(list, n.LastChild.Data)
+		case "done":
+			if width, _ := attribute(n, "width"); percentOf(t, width) > 0 {
+				list = append(list, "bar "+width)
+			}
+		}
+	})
+	return list
+}
+
+// A node counts as connected to the registries while it is in contact.
+func TestOnlyNodesInContactAreConnected(t *testing.T) {
+	w := pagetest.First()
+	for i := range w.Nodes {
+		w.Nodes[i].Status.Activity = nil
+		for k := range w.Nodes[i].Status.Conditions {
+			w.Nodes[i].Status.Conditions[k].Status = api.ConditionTrue
+		}
+	}
+	says(t, w, page.PathRegistries, []string{"2 of 2 nodes connected"}, []string{"not known"})
+	w.Nodes[2].State = api.NodeLost
+	says(t, w, page.PathRegistries, []string{"1 of 2 nodes connected", "worker1 not known: lost it has not called for three poll intervals"}, nil)
+	w.Nodes[2].State = api.NodeRevoked
+	says(t, w, page.PathRegistries, []string{"1 of 1 nodes connected"}, nil)
+}
+
+// What a restore brought back was true before it, and is no good news.
+func TestARestoredInstanceIsAsLastReported(t *testing.T) {
+	w := pagetest.Broken()
+	restored, registry := w.Instances[1], w.Nodes[3]
+	before := ", as last reported, before the restore"
+	w = pagetest.World{Instances: []api.Instance{restored}, Nodes: []api.Node{registry}}
+	for path, want := range map[string][]string{
+		page.PathOverview:                      {"1 of 1 Ready" + before, "0 in contact"},
+		page.PathInstances:                     {"1/1" + before},
+		page.PathInstances + "/" + restored.ID: {"1 of 1 nodes Ready" + before, "1 of 1" + before, "Ready" + before},
+		page.PathNodes + "/" + registry.ID:     {"Ready" + before},
+		page.PathRegistries:                    {"Running" + before},
+	} {
+		says(t, w, path, want, nil)
+		if of := green(t, w, path); slices.ContainsFunc(of, func(text string) bool {
+			return text != "Ready" && text != "There" && !strings.HasSuffix(text, "COMPLETE")
+		}) || path != page.PathOverview && slices.Contains(of, "Ready") {
+			t.Errorf("%s has good news: %q", path, of)
+		}
+	}
+}
+
+// How many nodes of an instance are Ready, and of how many, is the same everywhere.
+func TestAnInstanceCountsItsNodesTheSameEverywhere(t *testing.T) {
+	w := pagetest.Broken()
+	cluster, all, ready := w.Instances[0], 0, 0
+	w.Nodes[1].Ready = true
+	for _, n := range w.Nodes {
+		if n.VnfInstanceID == cluster.ID && n.State != api.NodeRevoked {
+			all++
+			if n.Ready {
+				ready++
+			}
+		}
+	}
+	count := fmt.Sprintf("%d of %d", ready, all)
+	says(t, w, page.PathInstances, []string{strings.ReplaceAll(count, " of ", "/")}, nil)
+	says(t, w, page.PathInstances+"/"+cluster.ID, []string{count + " nodes Ready"}, nil)
+	says(t, w, page.PathOverview, []string{count + " Ready"}, nil)
+}
+
+// The word of an instance's life cycle says nothing of its nodes; an operation in progress is named beside
+// it, and is what the page offers to wait for.
+func TestAnInstanceNamesTheOperationAtWork(t *testing.T) {
+	w := pagetest.First()
+	path := page.PathInstances + "/" + w.Instances[0].ID
+	says(t, w, path, []string{"NOT_INSTANTIATED Instantiate, waiting for nodes KubernetesCluster", "hitchctl wait operation " + w.Operations[0].ID}, []string{"operate"})
+	w.Instances[0].State, w.Operations[0].State = api.Instantiated, api.Completed
+	says(t, w, path, nil, []string{"waiting for nodes KubernetesCluster", "hitchctl wait operation"})
+	for _, path := range []string{page.PathInstances, path} {
+		if of := green(t, w, path); slices.Contains(of, string(api.Instantiated)) {
+			t.Errorf("%s calls an instance good whose nodes are not Ready: %q", path, of)
+		}
+	}
+}
+
+// A command that destroys is marked, and stands after all that do not.
+func TestCommandsThatDestroyAreMarked(t *testing.T) {
+	destroyed := map[string]bool{}
+	everyPage(t, func(t *testing.T, w pagetest.World, path string) {
+		elements(t, written(t, w, path, true), func(n *html.Node) {
+			if class, _ := attribute(n, "class"); class != "commands" {
+				return
+			}
+			last := ""
+			for c := range n.Descendants() {
+				line, ok := attribute(c, "data-copy")
+				if !ok {
+					continue
+				}
+				item := c.Parent.Parent
+				class, _ := attribute(item, "class")
+				kind := regexp.MustCompile(`volume reformat|node revoke|TERMINATE| delete `).FindString(line)
+				if destroyed[kind] = true; kind == "" && last != "" {
+					t.Errorf("%q stands after %q", line, last)
+				}
+				if (kind != "") != (class == "destroys") {
+					t.Errorf("%q has the class %q", line, class)
+				}
+				last = kind
+			}
+		})
+	})
+	for _, kind := range []string{"volume reformat", "node revoke", "TERMINATE"} {
+		if !destroyed[kind] {
+			t.Errorf("no page has a command %s", kind)
+		}
+	}
+}
+
+// What must be decided stands in the order of what is at stake: disks, failed operations, lost nodes,
+// and then reasons by how many nodes have them.
+func TestDecisionsAreOrderedByWhatIsAtStake(t *testing.T) {
+	w := pagetest.Broken()
+	for n := range 3 {
+		other := w.Nodes[len(w.Nodes)-1]
+		other.ID, other.Status = fmt.Sprintf("%s-%d", other.ID, n), &api.NodeStatus{Conditions: []api.Condition{{Type: api.ConditionRegistriesConnected, Status: api.ConditionFalse, Reason: api.ReasonUnauthorized}}}
+		w.Nodes = append(w.Nodes, other)
+	}
+	var titles []string
+	elements(t, written(t, w, page.PathOverview, true), func(n *html.Node) {
+		if n.Data == "strong" && n.Parent.Data == "p" {
+			if class, _ := attribute(n.Parent, "class"); class == "title" {
+				titles = append(titles, n.FirstChild.Data)
+			}
+		}
+	})
+	want := []string{"A format was interrupted", "Restored as not formatted", api.ReasonForeignData, "Restored from a backup, not confirmed", "Heal", "No longer calling", api.ReasonUnauthorized}
+	if !slices.Equal(titles[:len(want)], want) {
+		t.Errorf("%q, want %q first", titles, want)
+	}
+}
+
+// What one node says is on the card about it; where several say it, their pages have it.
+func TestADecisionAboutOneNodeHasItsMessage(t *testing.T) {
+	w := pagetest.First()
+	rejected := []api.Condition{{Type: api.ConditionPersistentVolumesRegistered, Status: api.ConditionFalse, Reason: api.ReasonManifestRejected, Message: "pv.yaml has a field capacty"}}
+	w.Nodes[1].Status.Conditions = rejected
+	says(t, w, page.PathOverview, []string{"ManifestRejected master1 pv.yaml has a field capacty Meaning"}, nil)
+	w.Nodes[2].Status.Conditions = rejected
+	says(t, w, page.PathOverview, []string{"ManifestRejected master1 , worker1 Meaning"}, nil)
+}
+
+// Lists of nodes have those first that wait for somebody.
+func TestNodesAreOrderedByTheirTrouble(t *testing.T) {
+	w := pagetest.First()
+	of := func(name string, state api.NodeState, reason api.Reason) api.Node {
+		n := w.Nodes[0]
+		n.ID, n.Name, n.State, n.Ready = name, name, state, reason == api.ReasonReady
+		n.Status = &api.NodeStatus{Conditions: []api.Condition{{Type: api.ConditionVolumesMounted, Status: api.ConditionFalse, Reason: reason}}}
+		return n
+	}
+	w.Nodes = []api.Node{of("ready", api.NodeEnrolled, api.ReasonReady), of("revoked", api.NodeRevoked, api.ReasonForeignData), of("expected", api.NodeExpected, ""),
+		of("on-the-way", api.NodeEnrolled, api.ReasonWaitingForDevice), of("failing", api.NodeEnrolled, api.ReasonMountFailed), of("lost", api.NodeLost, api.ReasonMountFailed),
+		of("stopped", api.NodeEnrolled, api.ReasonForeignData)}
+	want := []string{"stopped", "lost", "failing", "on-the-way", "expected", "revoked", "ready"}
+	for _, path := range []string{page.PathNodes, page.PathInstances + "/" + w.Instances[0].ID} {
+		var got []string
+		elements(t, written(t, w, path, true), func(n *html.Node) {
+			if class, _ := attribute(n, "class"); n.Data == "th" && class == "long" {
+				got = append(got, n.FirstChild.FirstChild.Data)
+			}
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has %q, want %q", path, got, want)
+		}
+	}
+}
+
+// A reason is as bad on the page of an operation as on that of its node, as a target, as what is withheld
+// and as a bar.
+func TestAReasonIsAsBadEverywhere(t *testing.T) {
+	for reason, want := range map[api.Reason]string{api.ReasonWaitingForExports: "wait", api.ReasonUnreachable: "bad", api.ReasonFileMissing: "bad", api.ReasonForeignData: "bad"} {
+		w := pagetest.First()
+		n, o := &w.Nodes[1], &w.Operations[0]
+		n.Status.Conditions = []api.Condition{{Type: api.ConditionRegistriesConnected, Status: api.ConditionFalse, Reason: reason}}
+		n.Withheld = []api.Withheld{{Section: api.SectionRegistries, Reason: reason}}
+		o.Targets, o.Withheld = []api.OperationTarget{{NodeID: n.ID, Name: n.Name, Reason: reason}}, n.Withheld
+		w.Events = append(w.Events, api.Event{At: pagetest.Now, Type: api.HappenedConditionChanged, NodeID: n.ID, VnfInstanceID: n.VnfInstanceID, Condition: api.ConditionRegistriesConnected, To: "False", Reason: reason})
+		for path, texts := range map[string][]string{page.PathNodes + "/" + n.ID: {"False", reason}, page.PathOperations + "/" + o.ID: {reason, reason, "False " + reason}} {
+			var got []string
+			elements(t, written(t, w, path, true), func(e *html.Node) {
+				class, _ := attribute(e, "class")
+				if mark, ok := strings.CutPrefix(class, "badge "); ok && slices.Contains(texts, e.LastChild.Data) {
+					if got = append(got, e.LastChild.Data); mark != want {
+						t.Errorf("%s: %s says %q as %s, want %s", reason, path, e.LastChild.Data, mark, want)
+					}
+				}
+			})
+			slices.Sort(got)
+			if slices.Sort(texts); !slices.Equal(got, texts) {
+				t.Errorf("%s: %s has the badges %q, want %q", reason, path, got, texts)
+			}
+		}
+	}
+}
+
+// An operation that waits for members to leave says that of them, and a deadline in the past has passed.
+func TestAnOperationSaysWhoHasLeftAndThatItsDeadlineHasPassed(t *testing.T) {
+	w := pagetest.Broken()
+	leaving := &w.Operations[0]
+	at := page.PathOperations + "/" + leaving.ID
+	for _, path := range []string{page.PathOverview, at} {
+		says(t, w, path, []string{"0 of 1 has left", "deadline in 2m00s"}, []string{"0 of 1 targets Ready", "0 of 1 Ready"})
+	}
+	leaving.Deadline = pagetest.Now.Add(-5 * time.Minute)
+	for _, path := range []string{page.PathOverview, at, page.PathOperations} {
+		says(t, w, path, []string{"passed 5m00s ago"}, nil)
+	}
+	leaving.Leaving = append(leaving.Leaving, leaving.Leaving[0])
+	says(t, w, at, []string{"not all of 2 have left"}, nil)
+	leaving.Targets[0].Ready = true
+	says(t, w, at, []string{"2 of 2 have left"}, nil)
+}
+
+// An address that nothing has is mistyped; one of an object may have been right.
+func TestAMistypedAddressIsCalledSo(t *testing.T) {
+	deleted := "may have been deleted"
+	for _, path := range []string{page.PathOverview + "nodez", page.PathNodes + "/worker1", page.PathOperations + "/x/1", page.PathNodes + "/4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f2/more"} {
+		says(t, pagetest.First(), path, []string{"404 There is no such page"}, []string{deleted, "there is no /ui"})
+	}
+	for _, path := range []string{page.PathNodes, page.PathVolumes, page.PathInstances} {
+		says(t, pagetest.First(), path+"/4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f2", []string{deleted}, []string{"no such page"})
+	}
+	says(t, pagetest.First(), page.PathOperations+"/4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f2/3", []string{deleted}, nil)
 }

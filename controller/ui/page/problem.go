@@ -2,6 +2,7 @@ package page
 
 import (
 	"net/http"
+	"regexp"
 
 	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -14,17 +15,24 @@ type problemPage struct {
 	Meaning, Action string
 }
 
-func (v Problem) content(Frame) content {
+// objectAddress is what the paths of objects are like, whether there is such an object or not.
+var objectAddress = regexp.MustCompile(`^/ui/(instances|nodes|volumes|operations)/[0-9A-Fa-f-]{36}(/[0-9]+)?$`)
+
+func (v Problem) content(f Frame) content {
 	p := problemPage{Status: v.Problem.Status, Problem: problemShown{Title: describe.Problem(v.Problem), Detail: v.Problem.Detail, Faults: faults(v.Problem.InvalidParams)}}
 	title := "Something failed"
-	switch v.Problem.Status {
-	case http.StatusNotFound:
+	switch status := v.Problem.Status; {
+	case status == http.StatusNotFound && (f.URL == nil || !objectAddress.MatchString(f.URL.Path)):
+		title = "There is no such page"
+		p.Problem = problemShown{Title: title}
+		p.Action = "Correct the address, or go to the overview: it leads to all pages."
+	case status == http.StatusNotFound:
 		title = "Not found"
 		p.Action = "It may have been deleted: its instance's history tells. Go to the overview, or find it by a text in a list."
-	case http.StatusTooManyRequests:
+	case status == http.StatusTooManyRequests:
 		title = "Too many requests"
 		p.Action = "Wait a minute, then load the page again."
-	case http.StatusServiceUnavailable:
+	case status == http.StatusServiceUnavailable:
 		title = "Not available now"
 		p.Action = "Load the page again in a moment."
 	default:

@@ -48,10 +48,7 @@ type connectionShown struct {
 }
 
 func (v Registries) content(f Frame) content {
-	nodes := map[string][]api.Node{}
-	for _, n := range v.Nodes {
-		nodes[n.VnfInstanceID] = append(nodes[n.VnfInstanceID], n)
-	}
+	nodes := byInstance(v.Nodes)
 	var p registriesPage
 	for _, i := range v.Instances {
 		given, report := params.Parse(i.AdditionalParams, "")
@@ -98,13 +95,16 @@ func registriesOf(i api.Instance, given *params.Registry, nodes []api.Node) (lis
 	return list
 }
 
-// conditionBadge is a condition of a node, or what keeps it from being reported.
+// conditionBadge is a condition of a node, or why it is not known.
 func conditionBadge(n api.Node, conditionType string) (badge, string) {
+	if n.State == api.NodeLost || n.State == api.NodeRevoked {
+		return toned(describe.OfNode(n.State), "not known: "+strings.ToLower(string(n.State))), describe.Why(n)
+	}
 	c := n.Status.Condition(conditionType)
 	if c == nil {
 		return badge{"wait", api.ReasonNotReported}, describe.Why(n)
 	}
-	return toned(describe.OfCondition(n, *c), c.Reason), c.Message
+	return toned(describe.OfCondition(n, *c), asReported(c.Reason, n.Unconfirmed)), c.Message
 }
 
 func connections(i api.Instance, given []params.RegistryConnection, nodes []api.Node) clusterShown {
@@ -127,11 +127,12 @@ func connections(i api.Instance, given []params.RegistryConnection, nodes []api.
 	}
 	var waiting []targetShown
 	for _, n := range nodes {
-		if n.Role != api.RoleMaster && n.Role != api.RoleWorker {
+		if n.Role != api.RoleMaster && n.Role != api.RoleWorker || n.State == api.NodeRevoked {
 			continue
 		}
 		c.Nodes++
-		if condition := n.Status.Condition(api.ConditionRegistriesConnected); condition != nil && condition.Status == api.ConditionTrue {
+		condition := n.Status.Condition(api.ConditionRegistriesConnected)
+		if inContact(n) && condition != nil && condition.Status == api.ConditionTrue {
 			c.Connected++
 			continue
 		}

@@ -86,10 +86,8 @@ func (f Frame) timeline(o api.Operation, events []api.Event) *timelineShown {
 		}
 		for _, step := range track.Open {
 			width := min(max(100-share(step.Begin.Sub(w.Start)), narrowest), 100)
-			bar := barShown{Name: step.Name, From: percent(100 - width), Width: percent(width), Why: &badge{"wait", step.Why}}
-			if step.Final {
-				bar.Why.Mark = "bad"
-			}
+			why := toned(describe.OfReason(step.Reason), step.Why)
+			bar := barShown{Name: step.Name, From: percent(100 - width), Width: percent(width), Why: &why}
 			if over {
 				bar.Took = describe.Precise(end.Sub(step.Begin))
 			} else {

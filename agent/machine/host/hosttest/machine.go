@@ -86,6 +86,8 @@ type UnitState struct {
 	Loaded string
 	// Argv is the command line of its main process.
 	Argv []string
+	// Sub is its state in detail, if it is not what Active says, and Said the end of its log.
+	Sub, Said string
 	// shown is what systemd remembers of Enabled until it is reloaded.
 	shown *bool
 }

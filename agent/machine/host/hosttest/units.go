@@ -55,6 +55,7 @@ func (h units) Unit(_ context.Context, name string) (host.Unit, error) {
 	if u.Active {
 		state.Active = "active"
 	}
+	state.Sub = u.Sub
 	return state, nil
 }
 
@@ -220,6 +221,15 @@ func (h units) CommandLine(_ context.Context, name string) ([]string, error) {
 		return u.Argv, nil
 	}
 	return nil, nil
+}
+
+func (h units) Said(_ context.Context, name string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := h.Units[name]; u != nil {
+		return u.Said
+	}
+	return ""
 }
 
 // OfProcess knows the processes that the engine has for ports.

@@ -23,6 +23,7 @@
     switch (time.dataset.show) {
       case 'age': return relative(seconds);
       case 'minute': return relativeMinute(seconds);
+      case 'deadline': return (seconds < 0 ? '' : 'passed ') + relative(seconds);
       case 'for': return age(seconds);
       case 'both': return time.title + ' (' + relative(seconds) + ')';
     }

@@ -173,7 +173,7 @@ func Broken() World {
 	restored := instance("c4d2f7a0-33bb-4a52-a0c1-9e8f7d6c5b4a", api.PrivateRegistry, nil)
 	restored.Unconfirmed, restored.Restored = true, &api.RestoreOrigin{TakenAt: ago(30 * time.Hour), RestoredAt: ago(20 * time.Minute)}
 	registry := node(restored.ID, "5b7a9c3d-0e1f-4a2b-8c3d-4e5f6a7b8c9d", "registry", api.RoleRegistry, "192.168.0.10")
-	registry.Unconfirmed = true
+	registry.Unconfirmed, registry.Ready = true, false
 	restored.Nodes = []string{registry.ID}
 	w.Instances = append(w.Instances, restored)
 	w.Nodes = append(w.Nodes, registry)

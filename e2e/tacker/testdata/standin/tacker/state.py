@@ -12,8 +12,10 @@ def load():
 
 
 def save(state):
-    with open(os.environ["TACKER_STANDIN_STATE"], "w") as file:
+    path = os.environ["TACKER_STANDIN_STATE"]
+    with open(path + "." + str(os.getpid()), "w") as file:
         json.dump(state, file)
+    os.replace(file.name, path)  # another process may read it at this moment
 
 
 def rows(table):
