@@ -87,6 +87,7 @@ const (
 	ReasonJoinFailed         Reason = "JoinFailed"
 	ReasonComponentUnhealthy Reason = "ComponentUnhealthy"
 	ReasonQuorumLost         Reason = "QuorumLost"
+	ReasonAddressUnavailable Reason = "AddressUnavailable"
 	ReasonHealthy            Reason = "Healthy"
 	ReasonDNSUnavailable     Reason = "DNSUnavailable"
 	ReasonNetworkReady       Reason = "NetworkReady"
@@ -201,6 +202,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonJoinFailed:         {"kubeadm could not make the cluster, or join the machine to it", "read the message, which has kubeadm's last lines; the agent tries again", passing},
 	ReasonComponentUnhealthy: {"a component of this master's control plane does not answer, or says that it is not healthy", "read the message, and the component's log in /var/log/pods; kubelet starts it again", passing},
 	ReasonQuorumLost:         {"etcd has no quorum: too many masters are gone or do not answer, so nothing in the cluster can be changed", "bring back the masters that do not answer", passing},
+	ReasonAddressUnavailable: {"the machine cannot take part in holding the address that the masters share, or waits for it", "read the message: move away a configuration of keepalived that is not nodehitch's, or read `journalctl -u keepalived`; the agent then continues", passing},
 	ReasonHealthy:            {"this master's API server is ready, and so are its etcd, controller manager and scheduler", "", passing},
 	ReasonDNSUnavailable:     {"no replica of CoreDNS is available, so Pods find no Service by name", "run `kubectl -n kube-system get pods -l k8s-app=kube-dns`; the agent looks again", passing},
 	ReasonNetworkReady:       {"the network's objects are applied, each Node is Ready, and CoreDNS is available", "", passing},

@@ -135,6 +135,10 @@ func validateDockerCommand(file string) Command {
 	return Command{Argv: []string{"dockerd", "--validate", "--config-file", file}, Reads: true, Limit: 30 * time.Second}
 }
 
+func keepalivedCheckCommand(file string) Command {
+	return Command{Argv: []string{"keepalived", "--config-test", "--use-file", file}, Reads: true, Limit: 30 * time.Second}
+}
+
 func modprobeCommand(modules ...string) Command {
 	return Command{Argv: append([]string{"modprobe", "--all", "--"}, modules...), Limit: time.Minute}
 }

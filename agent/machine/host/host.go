@@ -25,6 +25,7 @@ type Host struct {
 	Ports       Ports
 	Kernel      Kernel
 	Kubeadm     Kubeadm
+	Keepalived  Checker
 	// Changes counts what was changed on the machine; a converged node adds nothing.
 	Changes *Changes
 }
@@ -186,6 +187,8 @@ const (
 	NFSServer       Software = "NFS server"
 	NFSClient       Software = "NFS client"
 	ContainerEngine Software = "container engine"
+	// Keepalived is with curl, by which it asks an API server.
+	Keepalived Software = "keepalived"
 )
 
 // Packages is the distribution's package manager.

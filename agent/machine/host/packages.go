@@ -21,11 +21,14 @@ func packages(paths Paths, run *Runner) Packages {
 var (
 	debianNames = map[Software][]string{
 		Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-kernel-server"}, NFSClient: {"nfs-common"}, ContainerEngine: {"docker.io"},
+		Keepalived: {"keepalived", "curl"},
 	}
 	// Fedora has moby-engine. RHEL 9 and its rebuilds have it only if the operator has added
-	// a package repository with it.
+	// a package repository with it. Each of them has curl, from one of two packages that exclude
+	// each other.
 	redHatNames = map[Software][]string{
 		Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-utils"}, NFSClient: {"nfs-utils"}, ContainerEngine: {"moby-engine"},
+		Keepalived: {"keepalived"},
 	}
 )
 

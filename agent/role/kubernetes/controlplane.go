@@ -38,7 +38,14 @@ func (s *controlPlaneStep) Plan(ctx context.Context, desired *api.NodeConfig) (c
 	if err != nil {
 		return plan, err
 	}
+	plan.Actions, err = s.sharedAddress(ctx, desired)
+	if err != nil || len(plan.Actions) > 0 {
+		return plan, err
+	}
 	if !joined {
+		if err := s.notHeld(desired); err != nil {
+			return plan, err
+		}
 		return plan, converge.Wait(api.ReasonWaitingForCluster, "this master is no member of a cluster yet; see %s", api.ConditionClusterMember)
 	}
 	endpoint, err := netip.ParseAddrPort(desired.Cluster.Endpoint)
@@ -53,7 +60,13 @@ func (s *controlPlaneStep) Plan(ctx context.Context, desired *api.NodeConfig) (c
 	if address == "" {
 		address = endpoint.Addr().String()
 	}
-	return plan, errors.Join(s.apiServerReady(ctx, address, int(endpoint.Port()), &plan), s.componentsHealthy(ctx))
+	err = errors.Join(s.apiServerReady(ctx, address, int(endpoint.Port()), &plan), s.componentsHealthy(ctx))
+	if err == nil {
+		var holding string
+		holding, err = s.holding(desired)
+		plan.Message += holding
+	}
+	return plan, err
 }
 
 func (s *controlPlaneStep) etcdServes(ctx context.Context) error {

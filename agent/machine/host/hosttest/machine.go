@@ -46,6 +46,7 @@ type Machine struct {
 	Answers    map[int]host.Answer
 	Kernel     KernelState
 	Kubernetes KubernetesState
+	Keepalived KeepalivedState
 	// Table is the NFS server's.
 	Table []host.Export
 	// Fail makes an operation fail; operations are named as in Trace, without details.
@@ -122,7 +123,7 @@ func (m *Machine) Host() *host.Host {
 	return &host.Host{
 		Files: files{m}, Directories: directories{m}, Disks: disks{m}, Mounts: mounts{m},
 		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Programs: programs{m},
-		Engine: engine{m}, Ports: ports{m}, Kernel: kernel{m}, Kubeadm: kubeadm{m}, Changes: &m.changes,
+		Engine: engine{m}, Ports: ports{m}, Kernel: kernel{m}, Kubeadm: kubeadm{m}, Keepalived: keepalived{m}, Changes: &m.changes,
 	}
 }
 
@@ -159,6 +160,7 @@ func (m *Machine) Reboot() {
 	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
 	m.bootKernel()
 	m.stopEngine()
+	m.stopKeepalived()
 	for name, u := range m.Units {
 		u.Active, u.shown = false, nil
 		u.Loaded = m.text(name)

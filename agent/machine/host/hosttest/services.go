@@ -17,6 +17,10 @@ type service struct {
 // started, stopped, restarted, reloaded, enabled and disabled.
 var services = map[string]service{
 	"nfs-server.service": {brought: host.NFSServer, started: true, start: (*Machine).readExports},
+	keepalivedService: {
+		brought:   host.Keepalived, // not started: it has no configuration yet
+		installed: (*Machine).bringSample, start: (*Machine).loadKeepalived, reload: (*Machine).loadKeepalived, stop: (*Machine).stopKeepalived,
+	},
 	dockerService: {
 		brought:   host.ContainerEngine, // not started: packages may be kept from starting services
 		installed: (*Machine).makeEngine, start: (*Machine).bootEngine, reload: (*Machine).reloadEngine, stop: (*Machine).stopEngine,

@@ -113,7 +113,7 @@ func (m *Machine) initDocuments(desired *api.NodeConfig, ignored []string) ([]do
 		"bootstrapTokens":  []any{document{"token": c.BootstrapToken, "ttl": "24h0m0s"}},
 		"certificateKey":   c.CertificateKey,
 		"localAPIEndpoint": m.localAPIEndpoint(c),
-		"nodeRegistration": m.registration(ignored),
+		"nodeRegistration": m.registration(desired, ignored),
 	}), nil
 }
 
@@ -125,7 +125,7 @@ func (m *Machine) joinDocument(desired *api.NodeConfig, ignored []string) docume
 		"discovery": document{"bootstrapToken": document{
 			"token": c.BootstrapToken, "apiServerEndpoint": c.Endpoint, "caCertHashes": []any{c.CACertificateHash},
 		}},
-		"nodeRegistration": m.registration(ignored),
+		"nodeRegistration": m.registration(desired, ignored),
 		// The next pass tries again, and other work of the agent is not held up as long.
 		"timeouts": document{"discovery": "1m0s"},
 	}
@@ -146,12 +146,14 @@ func (m *Machine) finishDocument(desired *api.NodeConfig) document {
 	return d
 }
 
-// registration is what makes the Node this server's, and how its kubelet starts.
-func (m *Machine) registration(ignored []string) document {
-	d := document{
-		"criSocket":        criSocket,
-		"kubeletExtraArgs": []any{document{"name": "provider-id", "value": "openstack:///" + m.ServerID}},
+// registration is what makes the Node this server's, and how its kubelet starts. A master that
+// holds the shared address must not take it for the Node's own.
+func (m *Machine) registration(desired *api.NodeConfig, ignored []string) document {
+	args := []any{document{"name": "provider-id", "value": "openstack:///" + m.ServerID}}
+	if own := m.Address(desired.Cluster); own != "" && shared(desired) != "" {
+		args = append(args, document{"name": "node-ip", "value": own})
 	}
+	d := document{"criSocket": criSocket, "kubeletExtraArgs": args}
 	if len(ignored) > 0 {
 		d["ignorePreflightErrors"] = ignored
 	}
@@ -179,6 +181,14 @@ func (m *Machine) Address(c *api.ClusterSection) string {
 		}
 	}
 	return ""
+}
+
+// shared is the address that the masters share, "" if there is none.
+func shared(desired *api.NodeConfig) string {
+	if desired.ControlPlane == nil {
+		return ""
+	}
+	return desired.ControlPlane.SharedAddress
 }
 
 // port is that of the cluster's endpoint, 0 if it has none.

@@ -51,7 +51,7 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	hash := c.CACertificateHash
 	switch {
 	case c.Initialize && o.Attempt != joining:
-		return m.initialize(desired), nil
+		return m.makeCluster(desired)
 	case c.Initialize:
 		return none, converge.Wait(api.ReasonJoinFailed, "this machine is to make the cluster, and has what an unfinished join of an earlier cluster has left: `kubeadm reset`, then remove %s; the agent then continues", caFile)
 	case hash == "":
@@ -59,7 +59,7 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	case own != "" && own != hash:
 		return none, converge.Wait(api.ReasonJoinFailed, "%s is the authority of another cluster: its hash is %s, expected %s; if this machine may leave that cluster, `kubeadm reset`; the agent then joins it", caFile, own, hash)
 	case o.Attempt == initializing && own == hash:
-		return m.initialize(desired), nil // others have learned of it before it was complete
+		return m.makeCluster(desired) // others have learned of it before it was complete
 	}
 	kubelet, err := m.exists(KubeletKubeconfig)
 	switch {
@@ -69,6 +69,19 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 		return m.finish(desired), nil
 	}
 	return m.join(desired), nil
+}
+
+// makeCluster waits until the endpoint leads to this machine: kubeadm waits for an answer there.
+func (m *Machine) makeCluster(desired *api.NodeConfig) (converge.Action, error) {
+	next, shared := m.initialize(desired), shared(desired)
+	if shared == "" {
+		return next, nil
+	}
+	name, err := m.InterfaceOf(shared)
+	if err == nil && name == "" {
+		err = converge.Wait(api.ReasonNotJoined, "this machine does not hold %s, the address of the cluster's endpoint, yet; the condition %s says why", shared, api.ConditionControlPlaneHealthy)
+	}
+	return next, err
 }
 
 func (m *Machine) initialize(desired *api.NodeConfig) converge.Action {

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
@@ -114,6 +117,31 @@ func (m *Machine) Joined() (bool, error) {
 		return false, err
 	}
 	return m.exists(KubeletKubeconfig)
+}
+
+// Serves reports whether the address that the masters share may lead to this machine: it has a
+// control plane, or makes the cluster.
+func (m *Machine) Serves(desired *api.NodeConfig) (bool, error) {
+	o, err := m.owned()
+	if err != nil || desired.Cluster.Initialize || o.Attempt == initializing {
+		return err == nil, err
+	}
+	return m.Joined()
+}
+
+// InterfaceOf is the name of the interface that has an address, "" if none has.
+func (m *Machine) InterfaceOf(address string) (string, error) {
+	all, err := m.Host.Kernel.Addresses()
+	if err != nil {
+		return "", err
+	}
+	wanted, err := netip.ParseAddr(address)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if slices.Contains(all[name], wanted) {
+			return name, err
+		}
+	}
+	return "", err
 }
 
 func (m *Machine) exists(path string) (bool, error) {
