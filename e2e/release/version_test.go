@@ -69,7 +69,7 @@ func TestVersions(t *testing.T) {
 		if err := os.WriteFile(program, file(t, r.deb(name, "amd64"), "/usr/bin/"+name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		words := strings.Fields(run(t, program, "version"))
+		words := strings.Fields(run(t, program, "--version"))
 		said[words[len(words)-1]] = true
 	}
 	if want := tag(r.version); len(said) != 1 || want != "" && !said[want] {
