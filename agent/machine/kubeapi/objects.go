@@ -72,7 +72,7 @@ func (k Kinds) Of(ctx context.Context, o *unstructured.Unstructured) (dynamic.Re
 		if r.Kind != kind.Kind || strings.Contains(r.Name, "/") {
 			continue
 		}
-		all := k.Client.Resource(kind.GroupVersion().WithResource(r.Name))
+		all := k.Resource(kind.GroupVersion().WithResource(r.Name))
 		if !r.Namespaced {
 			return all, nil
 		}

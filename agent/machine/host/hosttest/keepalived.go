@@ -30,7 +30,7 @@ func (h keepalived) Check(_ context.Context, config []byte) error {
 	h.changes.Read()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	said := h.Machine.Keepalived.Refuses
+	said := h.Keepalived.Refuses
 	if !h.Installed[host.Keepalived] {
 		said = "keepalived: no such program is installed"
 	}

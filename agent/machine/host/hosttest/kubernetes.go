@@ -72,7 +72,7 @@ type kubeadm struct{ *Machine }
 func (h kubeadm) Versions(context.Context) (host.KubernetesVersions, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.Machine.Kubernetes.KubernetesVersions, h.Fail["kubeadm version"]
+	return h.Kubernetes.KubernetesVersions, h.Fail["kubeadm version"]
 }
 
 // kinds are those that kubeadm knows, by what it is asked for; each needs the first.
@@ -109,7 +109,7 @@ func (h kubeadm) UploadCertificates(_ context.Context, c host.KubeadmConfig) err
 // begin reads the documents.
 func (h kubeadm) begin(verb string, c host.KubeadmConfig) (KubeadmRun, error) {
 	run := KubeadmRun{Verb: verb, Secrets: c.Secrets}
-	if h.Machine.Kubernetes.Kubeadm == "" {
+	if h.Kubernetes.Kubeadm == "" {
 		return run, h.failed(run, errors.New("kubeadm: no such program is installed"), "")
 	}
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(c.Documents), 4096)
