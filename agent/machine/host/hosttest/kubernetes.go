@@ -145,14 +145,14 @@ func (h kubeadm) run(verb string, c host.KubeadmConfig) error {
 	if err := h.change("kubeadm "+verb, ""); err != nil {
 		return err
 	}
-	h.Machine.Kubernetes.Runs = append(h.Machine.Kubernetes.Runs, run)
+	h.Kubernetes.Runs = append(h.Kubernetes.Runs, run)
 	if err := h.refusal(run); err != nil {
 		return err
 	}
-	if h.Machine.Kubernetes.Leaves == nil {
+	if h.Kubernetes.Leaves == nil {
 		return nil
 	}
-	for _, left := range h.Machine.Kubernetes.Leaves(run) {
+	for _, left := range h.Kubernetes.Leaves(run) {
 		if err := h.change("kubeadm writes", left.Path); err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (h kubeadm) run(verb string, c host.KubeadmConfig) error {
 
 // refusal is what kubeadm prints if the test lets it fail.
 func (h kubeadm) refusal(run KubeadmRun) error {
-	if said, ok := h.Machine.Kubernetes.Refuses[run.Verb]; ok {
+	if said, ok := h.Kubernetes.Refuses[run.Verb]; ok {
 		return h.failed(run, errors.New("exit status 1"), said)
 	}
 	return nil
