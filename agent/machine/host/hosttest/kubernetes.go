@@ -239,7 +239,7 @@ type kernel struct{ *Machine }
 func (h kernel) Setting(name string) (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	value, ok := h.Machine.Kernel.Settings[name]
+	value, ok := h.Kernel.Settings[name]
 	if !ok {
 		return "", &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
@@ -253,13 +253,13 @@ func (h kernel) Set(name, value string) error {
 		return err
 	}
 	h.changes.File()
-	if _, ok := h.Machine.Kernel.Settings[name]; !ok {
+	if _, ok := h.Kernel.Settings[name]; !ok {
 		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	if slices.Contains(h.Machine.Kernel.Fixed, name) {
+	if slices.Contains(h.Kernel.Fixed, name) {
 		return &fs.PathError{Op: "open", Path: name, Err: errors.New("read-only file system")}
 	}
-	h.Machine.Kernel.Settings[name] = value
+	h.Kernel.Settings[name] = value
 	return nil
 }
 
@@ -272,14 +272,14 @@ func (h kernel) Load(_ context.Context, modules ...string) error {
 	}
 	var missing []string
 	for _, module := range modules {
-		settings, ok := h.Machine.Kernel.Loadable[module]
+		settings, ok := h.Kernel.Loadable[module]
 		switch {
-		case slices.Contains(h.Machine.Kernel.Modules, module):
+		case slices.Contains(h.Kernel.Modules, module):
 		case !ok:
 			missing = append(missing, module)
 		default:
-			h.Machine.Kernel.Modules = append(h.Machine.Kernel.Modules, module)
-			maps.Copy(h.Machine.Kernel.Settings, settings)
+			h.Kernel.Modules = append(h.Kernel.Modules, module)
+			maps.Copy(h.Kernel.Settings, settings)
 		}
 	}
 	if missing != nil {
@@ -291,11 +291,11 @@ func (h kernel) Load(_ context.Context, modules ...string) error {
 func (h kernel) Swaps() ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.Machine.Kernel.Swaps), nil
+	return slices.Clone(h.Kernel.Swaps), nil
 }
 
 func (h kernel) Addresses() (map[string][]netip.Addr, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return maps.Clone(h.Machine.Kernel.Addresses), nil
+	return maps.Clone(h.Kernel.Addresses), nil
 }
