@@ -172,7 +172,8 @@ func onTheWay(r api.Reason) bool {
 	switch r {
 	case api.ReasonNotReady, api.ReasonNotReported, api.ReasonNotEnrolled, api.ReasonConverging, api.ReasonNotMounted,
 		api.ReasonWaitingForDevice, api.ReasonWaitingForController, api.ReasonWaitingForExports, api.ReasonPackageManagerBusy,
-		api.ReasonEngineNotRunning, api.ReasonClusterNotInstalled, api.ReasonNotJoined, api.ReasonNodeNotReady:
+		api.ReasonEngineNotRunning, api.ReasonClusterNotInstalled, api.ReasonNotJoined, api.ReasonWaitingForCluster, api.ReasonNodeNotReady,
+		api.ReasonDNSUnavailable:
 		return true
 	}
 	return false
