@@ -91,8 +91,8 @@ func source(t *testing.T) string {
 	return server.URL
 }
 
-// apt-get update fails if one source answers 404, and has the lists of the others.
-func TestASourceThatAnswers404DoesNotPreventTheInstallation(t *testing.T) {
+// apt-get update fails if one source answers 404 or not at all, and has the lists of the others.
+func TestASourceThatFailsDoesNotPreventTheInstallation(t *testing.T) {
 	url := source(t)
 	t.Run("another has the package", func(t *testing.T) {
 		a, root := privateApt(t, url+"/gone", url+"/good")
@@ -108,6 +108,13 @@ func TestASourceThatAnswers404DoesNotPreventTheInstallation(t *testing.T) {
 		var unavailable *UnavailableError
 		if !errors.As(err, &unavailable) || !strings.Contains(err.Error(), "Unable to locate package") || !strings.Contains(err.Error(), "404") {
 			t.Errorf("it is not said what the installation lacks, and what the update did: %v", err)
+		}
+	})
+	t.Run("none answers", func(t *testing.T) {
+		a, _ := privateApt(t, "http://127.0.0.1:1/debian")
+		err := a.Install(t.Context(), Proxy{}, NFSClient)
+		if err == nil || !strings.Contains(err.Error(), "apt-get update failed") || !strings.Contains(err.Error(), "127.0.0.1:1") {
+			t.Errorf("it is not said that no source answers: %v", err)
 		}
 	})
 }

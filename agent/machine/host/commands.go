@@ -209,9 +209,10 @@ func aptRelatedCommand(name string) Command {
 	return Command{Argv: []string{"apt-cache", "depends", "--no-suggests", "--", name}, Reads: true, Limit: time.Minute}
 }
 
+// aptUpdateCommand fails if any source does: of one that does not answer, apt-get would only warn.
 func aptUpdateCommand() Command {
 	return Command{
-		Argv: []string{"apt-get", "update", "-q", "-o", "DPkg::Lock::Timeout=30", "-o", "Acquire::Retries=2"},
+		Argv: []string{"apt-get", "update", "-q", "-o", "DPkg::Lock::Timeout=30", "-o", "Acquire::Retries=2", "-o", "APT::Update::Error-Mode=any"},
 		Env:  aptEnvironment, Limit: packageLimit,
 	}
 }
