@@ -289,3 +289,16 @@ func connect(ctx context.Context) (*dbus.Conn, error) {
 	}
 	return nil, err
 }
+
+// FlagValues are the values of a flag on a command line, given as --flag=value or --flag value.
+func FlagValues(argv []string, flag string) []string {
+	var values []string
+	for i, arg := range argv {
+		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
+			values = append(values, value)
+		} else if arg == flag && i+1 < len(argv) {
+			values = append(values, argv[i+1])
+		}
+	}
+	return values
+}

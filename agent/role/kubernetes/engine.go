@@ -13,10 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-const (
-	containerdService = "containerd.service"
-	containerdConfig  = "/etc/containerd/config.toml"
-)
+const containerdService = "containerd.service"
 
 // engineStep owns EngineReady.
 type engineStep struct{ Options }
@@ -66,49 +63,15 @@ func (s *engineStep) start(ctx context.Context, unit host.Unit) error {
 // offersCRI returns containerd's version if its configuration leaves kubelet its interface. The
 // package of docker.com turns it off.
 func (s *engineStep) offersCRI(ctx context.Context) (string, error) {
-	said, err := s.Host.Programs.ContainerdVersion(ctx)
-	if err != nil {
-		return "", converge.Wait(api.ReasonEngineNotRunning, "the version of %s is unknown: %v", containerdService, err)
-	}
-	version, err := containerdconf.ParseVersion(said)
-	if err != nil {
-		return "", converge.Wait(api.ReasonEngineNotRunning, "%v", err)
-	}
-	path := containerdConfig
-	argv, err := s.Host.Units.CommandLine(ctx, containerdService)
+	c, err := containerdconf.ReadMachine(ctx, s.Host)
 	if err != nil {
 		return "", err
 	}
-	for _, flag := range []string{"--config", "-c"} {
-		for i, arg := range argv {
-			if value, ok := strings.CutPrefix(arg, flag+"="); ok {
-				path = value
-			}
-			if arg == flag && i+1 < len(argv) {
-				path = argv[i+1]
-			}
-		}
-	}
-	var content []byte // of a file that does not exist; nil is the file itself
-	if _, err := s.Host.Files.Mode(path); err != nil {
-		content = []byte{}
-	}
-	dump, err := s.Host.Programs.ContainerdConfig(ctx, path, content)
-	if failed := (*host.CommandError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
-		return "", converge.Wait(api.ReasonEngineConfigInvalid, "containerd refuses %s or a file that it imports: %s", path, failed.Output)
-	}
-	if err != nil {
-		return "", err
-	}
-	config, err := containerdconf.Read(dump, version)
-	if err != nil {
-		return "", converge.Wait(api.ReasonEngineConfigInvalid, "%s: %v", path, err)
-	}
-	if config.CRIDisabled {
+	if c.Config.CRIDisabled {
 		return "", converge.Wait(api.ReasonEngineConfigInvalid,
-			"containerd's interface for kubelet is turned off in %s: take cri out of disabled_plugins%s, and restart containerd", path, imported(dump, path))
+			"containerd's interface for kubelet is turned off in %s: take cri out of disabled_plugins%s, and restart containerd", c.Path, imported(c.Dump, c.Path))
 	}
-	return said, nil
+	return c.Said, nil
 }
 
 // imported names the files that may say it instead.

@@ -3,13 +3,11 @@ package registryclient
 import (
 	"bytes"
 	"context"
-	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
-	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/containerdconf"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/probe"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -17,12 +15,8 @@ import (
 
 // cri is containerd's configuration as its CRI plugin, and so kubelet, uses it.
 type cri struct {
-	path    string
-	version containerdconf.Version
-	content []byte // of the file; without one, it is empty
-	dump    []byte // what containerd makes of it
-	config  containerdconf.Config
-	runs    bool
+	*containerdconf.OnMachine
+	runs bool
 }
 
 const containerdGroup = "containerd"
@@ -38,13 +32,13 @@ func (p *plan) containerd(ctx context.Context) {
 		return
 	}
 	switch {
-	case len(c.config.Legacy) > 0:
+	case len(c.Config.Legacy) > 0:
 		p.problem(converge.Wait(api.ReasonLegacyRegistryConfig,
 			"%s has %s; together with config_path, these settings keep containerd from serving Kubernetes; move them to %s/<server>/hosts.toml",
-			c.path, strings.Join(c.config.Legacy, ", "), containerdconf.Directory))
+			c.Path, strings.Join(c.Config.Legacy, ", "), containerdconf.Directory))
 		p.uncertain = true
 		return
-	case len(c.config.Directories()) > 0:
+	case len(c.Config.Directories()) > 0:
 	default:
 		content, err := p.withConfigPath(ctx, c)
 		if err != nil {
@@ -64,10 +58,10 @@ func (p *plan) containerd(ctx context.Context) {
 
 // directories are where containerd looks for hosts.toml, once config_path is set.
 func (c *cri) directories() []string {
-	if dirs := c.config.Directories(); len(dirs) > 0 {
+	if dirs := c.Config.Directories(); len(dirs) > 0 {
 		return dirs
 	}
-	return []string{c.config.Wanted()}
+	return []string{c.Config.Wanted()}
 }
 
 // readCRI reads containerd's configuration, if Kubernetes uses this machine's containerd.
@@ -81,89 +75,48 @@ func (p *plan) readCRI(ctx context.Context) {
 		p.uncertain = true
 		return
 	}
-	c, err := p.dumpCRI(ctx)
+	c, err := containerdconf.ReadMachine(ctx, p.Host)
 	switch {
 	case err != nil:
 		p.problem(err)
 		p.uncertain = true
-	case c.config.CRIDisabled:
+	case c.Config.CRIDisabled:
 		p.engine = had
 		p.uncertain = true
 	default:
-		c.runs = runs
-		p.cri = c
+		p.cri = &cri{c, runs}
 	}
-}
-
-func (p *plan) dumpCRI(ctx context.Context) (*cri, error) {
-	said, err := p.Host.Programs.ContainerdVersion(ctx)
-	if err != nil {
-		return nil, converge.Wait(api.ReasonEngineNotRunning, "the version of %s is unknown: %v", containerdUnit, err)
-	}
-	c := &cri{path: containerdConfigPath}
-	if c.version, err = containerdconf.ParseVersion(said); err != nil {
-		return nil, converge.Wait(api.ReasonEngineNotRunning, "%v", err)
-	}
-	argv, err := p.Host.Units.CommandLine(ctx, containerdUnit)
-	if err != nil {
-		return nil, err
-	}
-	if paths := slices.Concat(flagValues(argv, "--config"), flagValues(argv, "-c")); len(paths) > 0 {
-		c.path = paths[len(paths)-1]
-	}
-	if c.content, err = p.read(c.path); err != nil {
-		return nil, err
-	}
-	if c.content == nil {
-		c.content = []byte{}
-		c.dump, err = p.dumped(ctx, c.path, c.content)
-	} else {
-		c.dump, err = p.dumped(ctx, c.path, nil)
-	}
-	if err == nil {
-		c.config, err = containerdconf.Read(c.dump, c.version)
-	}
-	return c, err
-}
-
-// dumped is what containerd makes of a configuration; see host.EnginePrograms.
-func (s *step) dumped(ctx context.Context, path string, content []byte) ([]byte, error) {
-	dump, err := s.Host.Programs.ContainerdConfig(ctx, path, content)
-	if failed := (*host.CommandError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
-		return nil, converge.Wait(api.ReasonEngineConfigInvalid, "containerd refuses %s or a file that it imports, which are not changed: %s", path, failed.Output)
-	}
-	return dump, err
 }
 
 // withConfigPath returns the content of config.toml with a config_path that this containerd
 // reads, and with no other effect.
 func (s *step) withConfigPath(ctx context.Context, c *cri) ([]byte, error) {
-	wanted := c.config.Wanted()
-	candidates, err := containerdconf.Candidates(c.content, c.version, wanted)
+	wanted := c.Config.Wanted()
+	candidates, err := containerdconf.Candidates(c.Content, c.Version, wanted)
 	if err != nil {
-		return nil, invalid(c.path, err)
+		return nil, invalid(c.Path, err)
 	}
 	for _, candidate := range candidates {
-		after, err := s.Host.Programs.ContainerdConfig(ctx, c.path, candidate)
+		after, err := s.Host.Programs.ContainerdConfig(ctx, c.Path, candidate)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err == nil && containerdconf.Sets(c.dump, after, wanted) {
+		if err == nil && containerdconf.Sets(c.Dump, after, wanted) {
 			return candidate, nil
 		}
 	}
 	return nil, converge.Wait(api.ReasonEngineConfigInvalid, "containerd %s would not use a config_path that is set in %s, because of %s; write config_path = %q for its CRI plugin's registry there, and restart containerd",
-		c.version, c.path, s.overriding(c), wanted)
+		c.Version, c.Path, s.overriding(c), wanted)
 }
 
 // overriding names the files that may keep containerd from using a config_path of its
 // main file: those that have a table of the same plugin too, else all that are imported.
 func (s *step) overriding(c *cri) string {
 	var mention, others []string
-	for _, path := range containerdconf.Imported(c.dump) {
+	for _, path := range containerdconf.Imported(c.Dump) {
 		content, err := s.read(path)
 		switch {
-		case path == c.path || err != nil || content == nil:
+		case path == c.Path || err != nil || content == nil:
 		case containerdconf.Mentions(content):
 			mention = append(mention, path)
 		default:
@@ -181,13 +134,13 @@ func (s *step) overriding(c *cri) string {
 // setConfigPath plans config_path. The inventory records that a restart has to follow:
 // containerd does not tell which configuration it has read.
 func (p *plan) setConfigPath(c *cri, changed []byte) {
-	e := edit{path: c.path, mode: publicMode, change: func(content []byte) ([]byte, error) {
-		if !bytes.Equal(content, c.content) {
-			return nil, converge.Wait(api.ReasonEngineConfigInvalid, "%s was changed just now; the agent reads it again", c.path)
+	e := edit{path: c.Path, mode: publicMode, change: func(content []byte) ([]byte, error) {
+		if !bytes.Equal(content, c.Content) {
+			return nil, converge.Wait(api.ReasonEngineConfigInvalid, "%s was changed just now; the agent reads it again", c.Path)
 		}
 		return changed, nil
 	}}
-	p.do(containerdGroup, "set config_path in "+c.path+" to "+c.config.Wanted(), func(context.Context) error {
+	p.do(containerdGroup, "set config_path in "+c.Path+" to "+c.Config.Wanted(), func(context.Context) error {
 		return p.apply(e, nil, func(o *owned) { o.Restart = true })
 	})
 }

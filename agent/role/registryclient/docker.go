@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
@@ -89,10 +90,10 @@ func (p *plan) daemon(ctx context.Context, runs bool) (*daemon, error) {
 		if err != nil {
 			return nil, err
 		}
-		if files := flagValues(argv, "--config-file"); len(files) > 0 {
+		if files := host.FlagValues(argv, "--config-file"); len(files) > 0 {
 			d.path = files[len(files)-1]
 		}
-		d.flags = flagValues(argv, "--insecure-registry")
+		d.flags = host.FlagValues(argv, "--insecure-registry")
 		if d.effective, err = p.Host.Engine.InsecureRegistries(ctx); err != nil {
 			p.problem(converge.Wait(api.ReasonEngineNotRunning, "%v", err))
 			runs = false
@@ -107,19 +108,6 @@ func (p *plan) daemon(ctx context.Context, runs bool) (*daemon, error) {
 		return nil, invalid(d.path, err)
 	}
 	return d, nil
-}
-
-// flagValues are the values of a flag, given as --flag=value or --flag value.
-func flagValues(argv []string, flag string) []string {
-	var values []string
-	for i, arg := range argv {
-		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
-			values = append(values, value)
-		} else if arg == flag && i+1 < len(argv) {
-			values = append(values, argv[i+1])
-		}
-	}
-	return values
 }
 
 // addInsecure plans the entry for a server, unless an entry of the file covers it. If the engine

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
 )
 
@@ -48,7 +49,7 @@ func (p *plan) kubeletLogins(ctx context.Context) string {
 	if len(argv) == 0 {
 		return path
 	}
-	if dirs := flagValues(argv, "--root-dir"); len(dirs) > 0 && filepath.IsAbs(dirs[len(dirs)-1]) {
+	if dirs := host.FlagValues(argv, "--root-dir"); len(dirs) > 0 && filepath.IsAbs(dirs[len(dirs)-1]) {
 		return filepath.Join(dirs[len(dirs)-1], filepath.Base(kubeletLogins))
 	}
 	return kubeletLogins

@@ -16,12 +16,11 @@ import (
 //	/root/.docker/config.json                 0600  entries of auths
 //	/var/lib/kubelet/config.json              0600  entries of auths; or in the directory that kubelet's --root-dir names
 const (
-	hostsPath            = "/etc/hosts"
-	daemonJSONPath       = "/etc/docker/daemon.json"
-	dockerCertificates   = "/etc/docker/certs.d"
-	containerdConfigPath = "/etc/containerd/config.toml"
-	dockerLogins         = "/root/.docker/config.json"
-	kubeletLogins        = "/var/lib/kubelet/config.json"
+	hostsPath          = "/etc/hosts"
+	daemonJSONPath     = "/etc/docker/daemon.json"
+	dockerCertificates = "/etc/docker/certs.d"
+	dockerLogins       = "/root/.docker/config.json"
+	kubeletLogins      = "/var/lib/kubelet/config.json"
 
 	certificateName      = "ca.crt"
 	otherCertificateName = "nodehitch.crt"
