@@ -22,9 +22,8 @@ import (
 // engine has every step that this agent knows, in the order in which they run: volumes before
 // the registry whose data lies on one, the connections to registries before the cluster that
 // pulls from them, what Kubernetes needs before the machine is joined, and a machine's membership
-// before what it does in its cluster. A step
-// finds out by itself whether what it needs is there, so another order would cost passes and
-// break nothing. An empty kubeconfig is the default one.
+// before what it does in its cluster. A step finds out by itself whether what it needs is there, so
+// another order would cost passes and break nothing. An empty kubeconfig is the default one.
 func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store *files.Store, nodeID, stateDirectory, kubeconfig string) *converge.Engine {
 	steps := storage.NewSteps(storage.Options{
 		Host: machine, Permits: permits, NodeID: nodeID, StateDirectory: stateDirectory, Log: log,

@@ -92,3 +92,26 @@ func TestTwoVolumesAtOnePlace(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// hasFaults decodes a document in which old is replaced by other, and compares where its faults are. It
+// returns what they say.
+func hasFaults(t *testing.T, text, old, other string, pointers []string) (said string) {
+	t.Helper()
+	changed := strings.Replace(text, old, other, 1)
+	if changed == text {
+		t.Fatal("the case changes nothing")
+	}
+	_, err := document.Decode([]byte(changed))
+	var faults fault.List
+	if !errors.As(err, &faults) {
+		t.Fatalf("got %v", err)
+	}
+	var at []string
+	for _, f := range faults {
+		at = append(at, f.Pointer)
+	}
+	if diff := cmp.Diff(pointers, at); diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	return err.Error()
+}

@@ -1,14 +1,9 @@
 package document_test
 
 import (
-	"errors"
-	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/nodehitch/nodehitch/agent/document"
-	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 const kubernetesDocument = `{
@@ -48,22 +43,7 @@ func TestFaultsOfKubernetes(t *testing.T) {
 		"a network that is a path":       {`{"sha256": "f`, `{"sha256": "/`, []string{"/podNetwork/manifest/sha256"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Replace(kubernetesDocument, c.old, c.new, 1)
-			if text == kubernetesDocument {
-				t.Fatal("the case changes nothing")
-			}
-			_, err := document.Decode([]byte(text))
-			var faults fault.List
-			if !errors.As(err, &faults) {
-				t.Fatalf("got %v", err)
-			}
-			var at []string
-			for _, f := range faults {
-				at = append(at, f.Pointer)
-			}
-			if diff := cmp.Diff(c.pointers, at); diff != "" {
-				t.Error(diff)
-			}
+			hasFaults(t, kubernetesDocument, c.old, c.new, c.pointers)
 		})
 	}
 }

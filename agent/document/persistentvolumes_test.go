@@ -1,14 +1,10 @@
 package document_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/nodehitch/nodehitch/agent/document"
-	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 const pvDocument = `{
@@ -49,22 +45,7 @@ func TestFaultsOfPersistentVolumes(t *testing.T) {
 		"no object":                    {`{"name": "pv2"}`, `7`, []string{at + "manifests/1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Replace(pvDocument, c.old, c.new, 1)
-			if text == pvDocument {
-				t.Fatal("the case changes nothing")
-			}
-			_, err := document.Decode([]byte(text))
-			var faults fault.List
-			if !errors.As(err, &faults) {
-				t.Fatalf("got %v", err)
-			}
-			var pointers []string
-			for _, f := range faults {
-				pointers = append(pointers, f.Pointer)
-			}
-			if diff := cmp.Diff(c.pointers, pointers); diff != "" {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
-			}
+			hasFaults(t, pvDocument, c.old, c.new, c.pointers)
 		})
 	}
 }

@@ -22,7 +22,7 @@ const sharedPoint = "vip_CP"
 func TestThreeMasters(t *testing.T) {
 	results.LongOnly(t)
 	w := newCluster(t)
-	r := results.Begin(t, suite, "three masters", "three masters that share the endpoint's address and a worker become a cluster; when the master that has the address loses its power or its API server, or is healed, another one has it and the API answers there")
+	r := results.Begin(t, suite, "three-masters", "three masters that share the endpoint's address and a worker become a cluster; when the master that has the address loses its power or its API server, or is healed, another one has it and the API answers there")
 	w.draw(3, 1)
 	shared := w.Address().String()
 	w.Topology.ConnectionPoints = []api.ConnectionPoint{{Name: sharedPoint, Addresses: []string{shared}}}

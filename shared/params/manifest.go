@@ -77,7 +77,7 @@ func manifestObjects(data []byte) ([]manifestObject, error) {
 	return objects, nil
 }
 
-// ofObject says in each fault of which of several objects it is.
+// ofObject adds to each fault the number of the object that it is about, if there are several.
 func ofObject(faults fault.List, i, of int) fault.List {
 	for j := range faults {
 		if of > 1 {

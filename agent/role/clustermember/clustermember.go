@@ -103,7 +103,7 @@ func (s *step) program(ctx context.Context, desired *api.NodeConfig, err error) 
 	if left := len(said) - longestSaid; left > 0 {
 		said = "…" + strings.ToValidUTF8(said[left:], "")
 	}
-	return converge.Wait(waiting.Reason, "%s; %s has failed and is started again; its journal ends with: %s", waiting.Message, programUnit, said)
+	return converge.Wait(waiting.Reason, "%s; %s has failed; its journal ends with: %s", waiting.Message, programUnit, said)
 }
 
 // file plans what is to become of File. Where the agent itself joins the machine there is none:

@@ -265,12 +265,8 @@ func newEtcd(t *testing.T, m *hosttest.Machine) *etcdServer {
 	s := &etcdServer{status: http.StatusOK, said: map[string]any{"health": "true"}}
 	s.Server = httptest.NewTLSServer(s)
 	t.Cleanup(s.Close)
-	pair := kubeapitest.KubeletPEM(t, "kube-etcd-healthcheck-client", time.Now().Add(time.Hour))
-	for name, content := range map[string]string{
-		"ca.crt":                 string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})),
-		"healthcheck-client.crt": pair, "healthcheck-client.key": pair,
-	} {
-		m.Files["/etc/kubernetes/pki/etcd/"+name] = hosttest.FileState{Content: content, Mode: 0o600}
+	for path, content := range kubeapitest.EtcdFiles(t, s.Server) {
+		m.Files[path] = hosttest.FileState{Content: content, Mode: 0o600}
 	}
 	return s
 }

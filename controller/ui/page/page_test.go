@@ -880,7 +880,8 @@ func TestAVolumeSaysWhatItsNodeHasFound(t *testing.T) {
 	says(t, w, page.PathVolumes+"/"+foreign.ID, []string{"What its node has found"}, []string{"For you to decide"})
 }
 
-// The list of volumes promises no more than is kept, and says the same of a restored volume as its own page.
+// The list of volumes names the exception to its promise, and has the same text for a restored
+// volume as the volume's own page.
 func TestVolumesSayWhatIsFormatted(t *testing.T) {
 	w := pagetest.Broken()
 	restored := w.Volumes[slices.IndexFunc(w.Volumes, func(v api.Volume) bool { return v.Unconfirmed })]

@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net/http/httptest"
 	"testing"
 	"time"
 )
@@ -49,4 +50,15 @@ func Node(systemUUID string, ready bool, addresses ...string) Object {
 		"nodeInfo": Object{"systemUUID": systemUUID}, "addresses": all,
 		"conditions": []any{Object{"type": "MemoryPressure", "status": "False"}, condition},
 	}}
+}
+
+// EtcdFiles are those of kubeadm's by which a master reaches its etcd, for a server that stands in
+// for it: what is in them, by path.
+func EtcdFiles(t testing.TB, etcd *httptest.Server) map[string]string {
+	pair := KubeletPEM(t, "kube-etcd-healthcheck-client", time.Now().Add(time.Hour))
+	const folder = "/etc/kubernetes/pki/etcd/"
+	return map[string]string{
+		folder + "ca.crt":                 string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: etcd.Certificate().Raw})),
+		folder + "healthcheck-client.crt": pair, folder + "healthcheck-client.key": pair,
+	}
 }

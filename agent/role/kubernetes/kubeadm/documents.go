@@ -62,7 +62,7 @@ func ofKind(all []document, kind string) document {
 	return all[i]
 }
 
-// make is kubeadm's configuration of these documents.
+// config is kubeadm's configuration of these documents.
 func (m *Machine) config(c *api.ClusterSection, documents ...document) (host.KubeadmConfig, error) {
 	var text bytes.Buffer
 	for _, d := range documents {
