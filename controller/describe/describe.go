@@ -204,21 +204,23 @@ func OfReady(n api.Node) Tone {
 	return Waiting
 }
 
-// Conditions are those of a node as it goes through them, Ready at the end; none if it has not
-// reported.
+// worked are the conditions in the order in which an agent works on them.
+var worked = api.ConditionTypes()
+
+// Conditions are those of a node as it goes through them, then those that this build does not know,
+// Ready at the end; none if it has not reported.
 func Conditions(n api.Node) []api.Condition {
 	if n.Status == nil {
 		return nil
 	}
-	order := []string{api.ConditionVolumesMounted, api.ConditionExportsServed}
 	rank := func(c api.Condition) int {
 		if c.Type == api.ConditionReady {
-			return len(order) + 1
+			return len(worked) + 1
 		}
-		if i := slices.Index(order, c.Type); i >= 0 {
+		if i := slices.Index(worked, c.Type); i >= 0 {
 			return i
 		}
-		return len(order)
+		return len(worked)
 	}
 	conditions := slices.Clone(n.Status.Conditions)
 	slices.SortStableFunc(conditions, func(a, b api.Condition) int {

@@ -1,6 +1,7 @@
 package describe_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,5 +137,22 @@ func TestWhySaysWhatKeepsANodeFromBeingReady(t *testing.T) {
 		if got := describe.Why(c.node); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// A cause is shown before what follows from it: the conditions come as the agent works on them.
+func TestConditionsAreInTheOrderOfTheWork(t *testing.T) {
+	var n api.Node
+	n.Status = &api.NodeStatus{}
+	want := append(slices.Clone(api.ConditionTypes()), "Another", "OfALaterRelease", api.ConditionReady)
+	for _, kind := range slices.Sorted(slices.Values(want)) {
+		n.Status.Conditions = append(n.Status.Conditions, api.Condition{Type: kind})
+	}
+	var got []string
+	for _, c := range describe.Conditions(n) {
+		got = append(got, c.Type)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -39,7 +39,8 @@ func (u *UI) overview(r *http.Request) (page.View, error) {
 func (u *UI) instances(r *http.Request) (page.View, error) {
 	instances, err1 := u.Instances.ListInstances(r.Context())
 	nodes, err2 := u.Nodes.ListNodes(r.Context(), "", false)
-	return page.Instances{Instances: instances, Nodes: nodes}, errors.Join(err1, err2)
+	operations, err3 := u.Operations.ListOperations(r.Context(), "")
+	return page.Instances{Instances: instances, Nodes: nodes, Operations: operations}, errors.Join(err1, err2, err3)
 }
 
 func (u *UI) instance(r *http.Request) (page.View, error) {
@@ -106,8 +107,9 @@ func (u *UI) operation(r *http.Request) (page.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	operations, err := u.Operations.ListOperations(r.Context(), id)
-	return page.Operation{Operation: operation, Operations: operations, Events: list.Items}, err
+	operations, err1 := u.Operations.ListOperations(r.Context(), id)
+	nodes, err2 := u.Nodes.ListNodes(r.Context(), id, false)
+	return page.Operation{Operation: operation, Operations: operations, Nodes: nodes, Events: list.Items}, errors.Join(err1, err2)
 }
 
 func (u *UI) volumes(r *http.Request) (page.View, error) {

@@ -15,6 +15,7 @@ type instanceRow struct {
 	Instance          name
 	Name, Kind        string
 	State             badge
+	AtWork            []workShown
 	Ready             readyShown
 	Missing, Warnings int
 	// Stack is the status of the stack, nil if it is not known.
@@ -45,9 +46,9 @@ func shownReady(i api.Instance, nodes []api.Node, of string) readyShown {
 	return r
 }
 
-func (f Frame) instanceRow(i api.Instance, nodes []api.Node) instanceRow {
+func (f Frame) instanceRow(i api.Instance, nodes []api.Node, operations []api.Operation) instanceRow {
 	row := instanceRow{Instance: instanceName(i.Name, i.ID), Name: i.Name, Kind: string(i.Kind), State: lifeCycle(i),
-		Ready:   shownReady(i, nodes, ""),
+		AtWork: workOf(operations), Ready: shownReady(i, nodes, ""),
 		Missing: len(i.MissingFiles), Warnings: len(i.Warnings), StackID: cmp.Or(i.StackID, describe.None), Version: i.DesiredVersion, Changed: f.age(&i.UpdatedAt)}
 	if i.Stack != nil && i.Stack.Status != "" {
 		status := toned(describe.OfStack(i.Stack.Status), i.Stack.Status)
@@ -64,7 +65,10 @@ type instancesPage struct {
 
 func (v Instances) content(f Frame) content {
 	query := f.query()
-	nodes := byInstance(v.Nodes)
+	nodes, operations := byInstance(v.Nodes), map[string][]api.Operation{}
+	for _, o := range v.Operations {
+		operations[o.VnfInstanceID] = append(operations[o.VnfInstanceID], o)
+	}
 	var found []api.Instance
 	for _, i := range v.Instances {
 		if fits(query, "state", i.State) && fits(query, "kind", i.Kind) && contains(query, instanceTexts(i)...) {
@@ -76,10 +80,10 @@ func (v Instances) content(f Frame) content {
 	shown, pager := paged(f, form, found, len(v.Instances))
 	rows := make([]instanceRow, 0, len(shown))
 	for _, i := range shown {
-		rows = append(rows, f.instanceRow(i, nodes[i.ID]))
+		rows = append(rows, f.instanceRow(i, nodes[i.ID], operations[i.ID]))
 	}
 	return content{name: "instances", title: "Instances", lead: "VNF instances: what is desired, and how many of their nodes are Ready.", filter: &form,
-		changed: []string{ChangedInstances, ChangedNodes}, data: instancesPage{Rows: rows, Pager: pager, First: firstCommands()}}
+		changed: []string{ChangedInstances, ChangedNodes, ChangedOperations}, data: instancesPage{Rows: rows, Pager: pager, First: firstCommands()}}
 }
 
 func instanceTexts(i api.Instance) []string {
@@ -130,6 +134,25 @@ type workShown struct {
 	Path  string
 }
 
+// madeKubernetes is the version of Kubernetes of which nodehitch makes the cluster, "" if it makes none.
+func madeKubernetes(i api.Instance) string {
+	given := paramsOf(i)
+	if given == nil || given.Cluster == nil || given.Cluster.Kubernetes == nil {
+		return ""
+	}
+	return given.Cluster.Kubernetes.Version + ", made by nodehitch"
+}
+
+// workOf are those of an instance's operations that are in progress.
+func workOf(operations []api.Operation) (list []workShown) {
+	for _, o := range operations {
+		if o.State == api.Processing {
+			list = append(list, workShown{toned(describe.OfOperation(o.State), operationWork(o, operations)), operationPath(o)})
+		}
+	}
+	return list
+}
+
 // roleShown is how many servers have a role, and how many of them are Ready.
 type roleShown struct {
 	readyShown
@@ -175,7 +198,8 @@ func (v Instance) content(f Frame) content {
 			p.Restored = fields(field{Label: "Restored", Time: f.both(&r.RestoredAt)}, field{Label: "From a backup of", Time: f.both(&r.TakenAt)})
 		}
 	}
-	p.Facts = fields(field{Label: "Id", Text: i.ID}, field{Label: "Labels", Text: describe.Labels(i.Labels)}, field{Label: "Kind", Text: string(i.Kind)}, field{Label: "Version in force", Text: strconv.FormatInt(i.DesiredVersion, 10)},
+	p.Facts = fields(field{Label: "Id", Text: i.ID}, field{Label: "Labels", Text: describe.Labels(i.Labels)}, field{Label: "Kind", Text: string(i.Kind)}, field{Label: "Kubernetes", Text: madeKubernetes(i)},
+		field{Label: "Version in force", Text: strconv.FormatInt(i.DesiredVersion, 10)},
 		field{Label: "Created", Time: f.both(&i.CreatedAt)}, field{Label: "Changed", Time: f.both(&i.UpdatedAt)})
 	nodes := slices.Clone(v.Nodes)
 	troubleFirst(nodes)
@@ -188,11 +212,7 @@ func (v Instance) content(f Frame) content {
 	for _, vol := range v.Volumes {
 		p.Volumes = append(p.Volumes, f.volumeRow(vol, all))
 	}
-	for _, o := range v.Operations {
-		if o.State == api.Processing {
-			p.AtWork = append(p.AtWork, workShown{toned(describe.OfOperation(o.State), operationWork(o, v.Operations)), operationPath(o)})
-		}
-	}
+	p.AtWork = workOf(v.Operations)
 	operations, _ := few(v.Operations, 10)
 	for _, o := range operations {
 		p.Operations = append(p.Operations, f.operationRow(o, v.Operations))

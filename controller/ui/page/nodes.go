@@ -293,6 +293,24 @@ type activityShown struct {
 	For                stamp
 }
 
+func (f Frame) activity(a *api.Activity) *activityShown {
+	if a == nil {
+		return nil
+	}
+	return &activityShown{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
+}
+
+// doingOf is what each node does, by id.
+func doingOf(nodes []api.Node) map[string]*api.Activity {
+	doing := make(map[string]*api.Activity, len(nodes))
+	for _, n := range nodes {
+		if n.Status != nil {
+			doing[n.ID] = n.Status.Activity
+		}
+	}
+	return doing
+}
+
 // upgradeShown is the state of the agent's upgrade.
 type upgradeShown struct {
 	Text            string
@@ -308,9 +326,8 @@ func (v Node) content(f Frame) content {
 	if n.Unconfirmed {
 		p.Meaning = describe.UnconfirmedNode(n)
 	}
-	if n.Status != nil && n.Status.Activity != nil {
-		a := n.Status.Activity
-		p.Doing = &activityShown{Summary: a.Summary, Condition: a.Condition, For: f.last(a.StartedAt)}
+	if n.Status != nil {
+		p.Doing = f.activity(n.Status.Activity)
 	}
 	if !n.Ready && p.Doing == nil && n.State != api.NodeLost && n.State != api.NodeRevoked {
 		p.Why = describe.Why(n)

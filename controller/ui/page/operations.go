@@ -117,15 +117,16 @@ type targetShown struct {
 	Meaning, Action string
 	WaitsFor        *name
 	Healthy         bool
+	Doing           *activityShown
 }
 
-// shownTarget names the node that it waits for if names has it.
-func shownTarget(t api.OperationTarget, names map[string]string) targetShown {
+// shownTarget names the node that it waits for if names has it, and what the node does if doing has it.
+func (f Frame) shownTarget(t api.OperationTarget, names map[string]string, doing map[string]*api.Activity) targetShown {
 	text, tone := describe.Target(t)
 	shown := targetShown{Node: nodeName(t.Name, t.NodeID), Badge: toned(tone, text), Message: t.Message, Healthy: t.Ready}
 	if !t.Ready {
 		doc := api.Reasons[t.Reason]
-		shown.Meaning, shown.Action = doc.Meaning, doc.Action
+		shown.Meaning, shown.Action, shown.Doing = doc.Meaning, doc.Action, f.activity(doing[t.NodeID])
 	}
 	if t.WaitsFor != "" {
 		other := nodeName(names[t.WaitsFor], t.WaitsFor)
@@ -194,16 +195,16 @@ func (v Operation) content(f Frame) content {
 		p.Leaving = append(p.Leaving, nodeName(m.Name, m.NodeID))
 	}
 	var waiting, ready []targetShown
-	names := map[string]string{}
+	names, doing := map[string]string{}, doingOf(v.Nodes)
 	for _, t := range o.Targets {
 		names[t.NodeID] = t.Name
 	}
 	p.Withheld = f.withheld(o.Withheld, names)
 	for _, t := range o.Targets {
 		if t.Ready {
-			ready = append(ready, shownTarget(t, names))
+			ready = append(ready, f.shownTarget(t, names, nil))
 		} else {
-			waiting = append(waiting, shownTarget(t, names))
+			waiting = append(waiting, f.shownTarget(t, names, doing))
 		}
 	}
 	waiting, p.RestWaiting = few(waiting, mostTargets)

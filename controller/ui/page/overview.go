@@ -40,7 +40,7 @@ func (o Overview) content(f Frame) content {
 		begin = firstCommands()
 	}
 	return content{name: "overview", title: "Overview", changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents, ChangedReplicas},
-		data: overviewPage{Decisions: decisions[:first], MoreDecisions: decisions[first:], First: begin, Fleet: o.fleet(), AtWork: atWork(f, o.Operations, namesOf(o.Nodes)), Earlier: len(o.Operations) > 0,
+		data: overviewPage{Decisions: decisions[:first], MoreDecisions: decisions[first:], First: begin, Fleet: o.fleet(), AtWork: atWork(f, o.Operations, o.Nodes), Earlier: len(o.Operations) > 0,
 			Rollout: shownRollout(f, o.Rollout), Agents: agents(o.Rollout), Replicas: shownReplicas(f, o.Replicas), Events: f.newest(o.Events, fewEvents)}}
 }
 
@@ -187,32 +187,32 @@ func percent(share float64) string { return strconv.FormatFloat(share, 'f', 3, 6
 
 // operationInProgress is an operation in progress.
 type operationInProgress struct {
-	Name               string
-	Object, Instance   name
-	Started, Deadline  stamp
-	Progress           progressShown
-	Waiting            []targetShown
-	Rest               int
-	Withheld           []withheldShown
-	Commands           []command
-	Path, WaitingTitle string
+	Name              string
+	Object            name
+	Started, Deadline stamp
+	Progress          progressShown
+	Waiting           []targetShown
+	Rest              int
+	Withheld          []withheldShown
+	Path              string
 }
 
 // fewTargets is how many targets of an operation the overview shows.
 const fewTargets = 4
 
-func atWork(f Frame, operations []api.Operation, names map[string]string) (list []operationInProgress) {
+func atWork(f Frame, operations []api.Operation, nodes []api.Node) (list []operationInProgress) {
+	names, doing := namesOf(nodes), doingOf(nodes)
 	for _, o := range operations {
 		if o.State != api.Processing {
 			continue
 		}
-		w := operationInProgress{Name: operationWork(o, operations), Object: operationName(o), Instance: instanceName(o.VnfInstanceName, o.VnfInstanceID),
+		w := operationInProgress{Name: operationWork(o, operations), Object: operationName(o),
 			Started: f.age(&o.StartedAt), Deadline: f.deadline(o.Deadline), Progress: reached(o), Path: operationPath(o),
-			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
+			Withheld: f.withheld(o.Withheld, names)}
 		var waiting []targetShown
 		for _, t := range o.Targets {
 			if !t.Ready {
-				waiting = append(waiting, shownTarget(t, names))
+				waiting = append(waiting, f.shownTarget(t, names, doing))
 			}
 		}
 		w.Waiting, w.Rest = few(waiting, fewTargets)

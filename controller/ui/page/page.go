@@ -50,10 +50,11 @@ type Overview struct {
 	Events []api.Event
 }
 
-// Instances is the list of instances; Nodes are those of all instances.
+// Instances is the list of instances; Nodes and Operations are those of all instances.
 type Instances struct {
-	Instances []api.Instance
-	Nodes     []api.Node
+	Instances  []api.Instance
+	Nodes      []api.Node
+	Operations []api.Operation
 }
 
 // Instance is one instance. Events are its latest, in their order.
@@ -84,11 +85,12 @@ type Operations struct {
 	Operations []api.Operation
 }
 
-// Operation is one operation. Operations are those of its instance, Events those since it began, in
-// their order.
+// Operation is one operation. Operations and Nodes are those of its instance, Events those since it
+// began, in their order.
 type Operation struct {
 	Operation  api.Operation
 	Operations []api.Operation
+	Nodes      []api.Node
 	Events     []api.Event
 }
 

@@ -971,8 +971,10 @@ func TestAnInstanceNamesTheOperationAtWork(t *testing.T) {
 	w := pagetest.First()
 	path := page.PathInstances + "/" + w.Instances[0].ID
 	says(t, w, path, []string{"NOT_INSTANTIATED Instantiate, waiting for nodes KubernetesCluster", "hitchctl wait operation " + w.Operations[0].ID}, []string{"operate"})
+	says(t, w, page.PathInstances, []string{"NOT_INSTANTIATED Instantiate, waiting for nodes 0/3"}, nil)
 	w.Instances[0].State, w.Operations[0].State = api.Instantiated, api.Completed
 	says(t, w, path, nil, []string{"waiting for nodes KubernetesCluster", "hitchctl wait operation"})
+	says(t, w, page.PathInstances, nil, []string{"waiting for nodes"})
 	for _, path := range []string{page.PathInstances, path} {
 		if of := green(t, w, path); slices.Contains(of, string(api.Instantiated)) {
 			t.Errorf("%s calls an instance good whose nodes are not Ready: %q", path, of)
@@ -1129,4 +1131,17 @@ func TestAMistypedAddressIsCalledSo(t *testing.T) {
 		says(t, pagetest.First(), path+"/4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f2", []string{deleted}, []string{"no such page"})
 	}
 	says(t, pagetest.First(), page.PathOperations+"/4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f2/3", []string{deleted}, nil)
+}
+
+// A cluster that nodehitch makes shows how far each machine is, what it does now, who holds the shared
+// address, and which version it becomes.
+func TestAClusterThatIsMadeShowsHowFarItIs(t *testing.T) {
+	w := pagetest.Cluster()
+	says(t, w, page.PathInstances+"/"+w.Instances[0].ID, []string{"Kubernetes 1.34.4, made by nodehitch", "join the cluster (kubeadm join)"}, nil)
+	says(t, w, page.PathNodes+"/"+w.Nodes[0].ID, []string{
+		"Enrolled done EngineReady done KubernetesInstalled done ClusterMember done ControlPlaneHealthy done PodNetworkReady NodeNotReady",
+		"kubeadm and kubelet 1.34.4 are installed", "this master holds 10.10.0.9"}, nil)
+	for _, path := range []string{page.PathOverview, page.PathOperations + "/" + w.Operations[0].ID} {
+		says(t, w, path, []string{"master2 Converging", "Doing join the cluster (kubeadm join) (ClusterMember, for"}, nil)
+	}
 }

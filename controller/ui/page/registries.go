@@ -51,10 +51,7 @@ func (v Registries) content(f Frame) content {
 	nodes := byInstance(v.Nodes)
 	var p registriesPage
 	for _, i := range v.Instances {
-		given, report := params.Parse(i.AdditionalParams, "")
-		if given == nil {
-			given = report.Partial
-		}
+		given := paramsOf(i)
 		if given == nil {
 			continue
 		}
@@ -67,6 +64,15 @@ func (v Registries) content(f Frame) content {
 	}
 	return content{name: "registries", title: "Registries", lead: "Private registries, and the clusters whose nodes pull from them.", section: PathRegistries,
 		changed: []string{ChangedInstances, ChangedNodes}, data: p}
+}
+
+// paramsOf are the parameters of an instance as far as they can be read, nil if they cannot.
+func paramsOf(i api.Instance) *params.Params {
+	given, report := params.Parse(i.AdditionalParams, "")
+	if given == nil {
+		given = report.Partial
+	}
+	return given
 }
 
 // registriesOf is each server that has the role, or the instance alone if none has.

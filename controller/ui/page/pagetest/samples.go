@@ -1,5 +1,6 @@
 // Package pagetest is objects for looking at the pages and for testing them: an empty controller,
-// a first cluster, a large fleet, and one on which everything is broken.
+// a first cluster, a Kubernetes cluster that is being made, a large fleet, and one on which everything is
+// broken.
 package pagetest
 
 import (
@@ -26,7 +27,7 @@ type World struct {
 
 // Worlds are the samples by name.
 func Worlds() map[string]World {
-	return map[string]World{"empty": Empty(), "first": First(), "fleet": Fleet(2000), "broken": Broken()}
+	return map[string]World{"empty": Empty(), "first": First(), "cluster": Cluster(), "fleet": Fleet(2000), "broken": Broken()}
 }
 
 // Empty is a controller that nobody has used yet.

@@ -29,7 +29,7 @@ func (w World) View(u *url.URL) page.View {
 func (w World) list(section string, query url.Values) page.View {
 	switch section {
 	case "instances":
-		return page.Instances{Instances: w.Instances, Nodes: w.Nodes}
+		return page.Instances{Instances: w.Instances, Nodes: w.Nodes, Operations: w.Operations}
 	case "nodes":
 		return page.Nodes{Nodes: w.Nodes}
 	case "operations":
@@ -53,7 +53,7 @@ func (w World) object(section string, of []string) page.View {
 		for _, i := range w.Instances {
 			if i.ID == of[0] {
 				return page.Instance{Instance: i, Operations: instance(i.ID), Events: w.latest(func(e api.Event) bool { return e.VnfInstanceID == i.ID }),
-					Nodes:   slices.DeleteFunc(slices.Clone(w.Nodes), func(n api.Node) bool { return n.VnfInstanceID != i.ID }),
+					Nodes:   w.nodesOf(i.ID),
 					Volumes: slices.DeleteFunc(slices.Clone(w.Volumes), func(v api.Volume) bool { return v.VnfInstanceID != i.ID })}
 			}
 		}
@@ -67,7 +67,7 @@ func (w World) object(section string, of []string) page.View {
 	case "operations":
 		for _, o := range w.Operations {
 			if len(of) == 2 && o.VnfInstanceID == of[0] && strconv.FormatInt(o.Sequence, 10) == of[1] {
-				return page.Operation{Operation: o, Operations: instance(o.VnfInstanceID), Events: w.latest(func(e api.Event) bool { return e.VnfInstanceID == o.VnfInstanceID })}
+				return page.Operation{Operation: o, Operations: instance(o.VnfInstanceID), Nodes: w.nodesOf(o.VnfInstanceID), Events: w.latest(func(e api.Event) bool { return e.VnfInstanceID == o.VnfInstanceID })}
 			}
 		}
 	case "volumes":
@@ -84,6 +84,10 @@ func (w World) object(section string, of []string) page.View {
 		}
 	}
 	return nil
+}
+
+func (w World) nodesOf(instance string) []api.Node {
+	return slices.DeleteFunc(slices.Clone(w.Nodes), func(n api.Node) bool { return n.VnfInstanceID != instance })
 }
 
 // latest are the events that fit, in their order.
