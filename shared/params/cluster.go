@@ -2,6 +2,8 @@ package params
 
 import (
 	"net/netip"
+	"strconv"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
@@ -114,13 +116,30 @@ func (o *object) proxy() *Proxy {
 		return nil
 	}
 	p := &Proxy{
-		HTTP:     NewSecret(text(o, "http_proxy", optional, grammar.Opaque)),
-		HTTPS:    NewSecret(text(o, "https_proxy", optional, grammar.Opaque)),
+		HTTP:     NewSecret(o.proxyAddress("http_proxy")),
+		HTTPS:    NewSecret(o.proxyAddress("https_proxy")),
 		NoProxy:  o.normal("no_proxy", optional, grammar.NoProxy),
 		NodeCIDR: o.cidr("k8s_node_cidr", netip.Prefix{}),
 	}
 	o.close()
 	return p
+}
+
+// proxyAddress is passed on as it is. The specifications' own value has a port that is no number, so that
+// is a warning and no fault. It does not repeat what may be a password.
+func (o *object) proxyAddress(name string) string {
+	address := text(o, name, optional, grammar.Opaque)
+	host := address[strings.LastIndex(address, "@")+1:] // a login may hold anything
+	if _, after, found := strings.Cut(host, "://"); found {
+		host = after
+	}
+	host, _, _ = strings.Cut(host, "/")
+	if at := strings.LastIndex(host, ":"); at >= 0 && !strings.Contains(host[at:], "]") {
+		if n, err := strconv.ParseUint(host[at+1:], 10, 16); err != nil || n == 0 {
+			o.r.warn(o.key(name), "has a port that is no number from 1 to 65535: nothing is reached through this proxy")
+		}
+	}
+	return address
 }
 
 func (o *object) pvRegistration() PVRegistration {

@@ -66,6 +66,25 @@ func TestBlanksInNoProxy(t *testing.T) {
 	}
 }
 
+// The specifications' own proxy has a port that is no number. It is accepted, and a warning says that
+// nothing is reached through it, without what may be a password.
+func TestPortsOfProxies(t *testing.T) {
+	const says = ": has a port that is no number from 1 to 65535"
+	for address, wrong := range map[string]bool{
+		"http://user1:password1@host1:port1": true, "host1:port1/": true, "http://host1:": true, "host1:0": true, "host1:65536": true, "user:hunter2": true,
+		"http://user1:pass/wo@rd@host1:8080": false, "host1:3128/": false, "http://host1": false, "https://[2001:db8::1]:443": false, "[2001:db8::1]": false,
+	} {
+		var warnings []string
+		if wrong {
+			warnings = []string{"http_proxy" + says, "https_proxy" + says}
+		}
+		p := legal(t, json.RawMessage(`{"private_registry_installation_param":{"ssh_cp_name":"CP1","proxy":{"http_proxy":"`+address+`","https_proxy":"`+address+`"}}}`), warnings...)
+		if p.Registry.Proxy.HTTP.Reveal() != address {
+			t.Errorf("%q became another address", address)
+		}
+	}
+}
+
 func TestAnEmptyTextIsAnAbsentParameter(t *testing.T) {
 	absent := legal(t, json.RawMessage(`{"private_registry_installation_param":{"ssh_cp_name":"CP1"}}`))
 	names := []string{"ssh_username", "ssh_password", "image_path", "port_no", "volume_resource_id", "mount_to", "proxy"}

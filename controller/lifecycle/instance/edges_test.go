@@ -3,6 +3,7 @@ package instance_test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,7 +40,8 @@ func TestNoHostsLineNamesTheController(t *testing.T) {
 	}
 	spec := given
 	spec.AdditionalParams = json.RawMessage(strings.Replace(string(given.AdditionalParams), line, line+" mirror.example.com", 1))
-	if i := w.Put(spec); len(i.Warnings) != 1 || !strings.Contains(i.Warnings[0].Message, `names "mirror.example.com" too`) {
-		t.Errorf("warnings %v, want one of the name that is not the registry's", i.Warnings)
+	warnings := slices.DeleteFunc(w.Put(spec).Warnings, func(f api.Fault) bool { return strings.Contains(f.Pointer, "/proxy/") })
+	if len(warnings) != 1 || !strings.Contains(warnings[0].Message, `names "mirror.example.com" too`) {
+		t.Errorf("warnings %v, want one of the name that is not the registry's", warnings)
 	}
 }
