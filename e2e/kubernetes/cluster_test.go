@@ -176,16 +176,22 @@ func (w *cluster) apply(objects string) {
 	w.kubectl("apply", "-f", file)
 }
 
-// sound asserts what holds after every operation: each machine is in its role, and the cluster
-// has a Node for each master and worker and no other, all Ready.
+// sound asserts what holds after every operation: each machine is in its role, and each master
+// and worker has its Node.
 func (w *cluster) sound() {
 	w.T.Helper()
-	var want []string
 	for _, m := range w.Up() {
 		m.Ready()
-		if sitetest.Point(m.Server) != storagePoint {
-			want = append(want, m.Name()+"=True")
-		}
+	}
+	w.hasNodes()
+}
+
+// hasNodes asserts that the cluster has a Node for each master and worker and no other, all Ready.
+func (w *cluster) hasNodes() {
+	w.T.Helper()
+	var want []string
+	for _, m := range slices.Concat(w.Of(masterPoint), w.Of(workerPoint)) {
+		want = append(want, m.Name()+"=True")
 	}
 	slices.Sort(want)
 	got := strings.Fields(w.kubectl("get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}`))

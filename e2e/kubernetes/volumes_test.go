@@ -34,30 +34,31 @@ const (
 // because the host's kernel may have no NFS client for containers.
 func TestVolumes(t *testing.T) {
 	for _, c := range []struct {
-		name, shows      string
-		masters, workers int // besides the virtual worker
+		name, shows string
+		specs       bool // the whole cluster of the spec
 	}{
-		{"volume", "a Pod writes to a PersistentVolume of the storage server, is deleted and made again, and reads what it has written", 1, 0},
-		{"the-specs-cluster", "one request: a storage server, three masters that share an address, three workers; an image of a private registry, and a Pod whose PersistentVolume it finds again on another worker", 3, 2},
+		{"volume", "a Pod writes to a PersistentVolume of the storage server, is deleted and made again, and reads what it has written", false},
+		{"the-specs-cluster", "one request: a storage server, three masters that share an address, three workers; an image of a private registry, and a Pod that finds its PersistentVolume again on another worker", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.masters > 1 {
+			if c.specs {
 				results.LongOnly(t)
 			}
 			w := newCluster(t, lab.KindVM)
 			r := results.Begin(t, suite, c.name, c.shows)
-			w.draw(c.masters, c.workers)
-			w.drawVirtual()
-			w.drawStorage()
-			if c.masters > 1 {
-				w.share()
+			if c.specs {
+				w.drawSpecs()
+			} else {
+				w.draw(1, 0)
+				w.drawVirtual()
+				w.drawStorage()
 			}
 			w.ask()
 			w.stand(r)
 			w.sound()
 			w.claims()
 			w.writes(w.lastWorker())
-			if c.masters > 1 {
+			if c.specs {
 				w.privateRegistry(r)
 				w.boot(w.drawVirtual())
 				w.Operate(api.Scale, "--type=SCALE_OUT")
