@@ -144,14 +144,15 @@ PEERS_1 := ^Test(Noop.*|Timeline)$$
 PEERS_2 := ^TestFleets$$/^1\+1\+2,
 PEERS_3 := ^TestFleets$$/^1\+1\+20,.*shared
 PEERS_4 := ^TestFleets$$/^1\+1\+20,.*share for
+PEERS_5 := ^TestBesideAnsible$$
 .PHONY: bench-peers
 bench-peers: export NODEHITCH_PEERS := 1
 bench-peers: export NODEHITCH_LAB := required
-bench-peers: deps build kube ## Beside cf-agent, puppet, ansible and SSH push: CPU, time, a node's timeline; PART=1..4 alone or all (root)
+bench-peers: deps build kubernetes ## Beside cf-agent, puppet, ansible and SSH push: CPU, time, a node's timeline; PART=1..5 alone or all (root)
 ifdef PART
-	$(call black-box,peers/$(PART),1,50m,-v -run '$(PEERS_$(PART))' ./e2e/peers ./e2e/cluster)
+	$(call black-box,peers/$(PART),1,50m,-v -run '$(PEERS_$(PART))' ./e2e/peers ./e2e/cluster ./e2e/kubernetes)
 else
-	status=0; for part in 1 2 3 4; do $(MAKE) --no-print-directory bench-peers PART=$$part || status=$$?; done; \
+	status=0; for part in 1 2 3 4 5; do $(MAKE) --no-print-directory bench-peers PART=$$part || status=$$?; done; \
 	go run ./e2e/results/cmd/results-table $(RESULTS)/peers/* | tee dist/results/results.md || status=$$?; exit $$status
 endif
 

@@ -54,7 +54,7 @@ func fleet(t *testing.T, s shape) {
 	w := newWorld(t)
 	pulled := w.pulls(r, s)
 	pulled.figure(r, "nodehitch")
-	w.control = w.ansible()
+	w.control = peers.Ansible(w.World)
 	w.pushes(r, s, (*push).byAnsible).figure(r, "ansible")
 	if !serial {
 		return

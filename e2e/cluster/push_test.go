@@ -2,23 +2,17 @@ package cluster
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
-	"fmt"
 	"net"
 	"os"
-	"path/filepath"
-	"regexp"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/ssh"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/peers"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
@@ -61,8 +55,7 @@ func (w *world) pushes(r *results.Case, s shape, drive func(*push, *results.Case
 // push is a cluster whose machines are brought to their roles over SSH.
 type push struct {
 	*cluster
-	key     ssh.Signer
-	private []byte // the same, as OpenSSH has it
+	key *peers.Key
 }
 
 // stand calls drive for all that is done over SSH; drive returns its own CPU time.
@@ -109,27 +102,8 @@ func ownTime(t *testing.T) time.Duration {
 // prepare does what makes up for the image, and takes no time.
 func (p *push) prepare() {
 	p.T.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	authorized, err := ssh.NewPublicKey(public)
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	if p.key, err = ssh.NewSignerFromKey(private); err != nil {
-		p.T.Fatal(err)
-	}
-	block, err := ssh.MarshalPrivateKey(private, "")
-	if err != nil {
-		p.T.Fatal(err)
-	}
-	p.private = pem.EncodeToMemory(block)
-	var all errgroup.Group
-	for _, m := range p.Up() {
-		all.Go(func() error { return p.Lab.InstallSSH(p.T.Context(), m, ssh.MarshalAuthorizedKey(authorized)) })
-	}
-	if err := all.Wait(); err != nil {
+	p.key = peers.NewKey(p.T)
+	if err := p.key.Admit(p.T.Context(), p.Lab, p.Up()...); err != nil {
 		p.T.Fatal(err)
 	}
 	p.install(p.master())
@@ -147,38 +121,12 @@ var clientSteps = []string{"apt-get update", "DEBIAN_FRONTEND=noninteractive apt
 
 // storageSteps make the storage server.
 func (p *push) storageSteps() []string {
-	return append([]string{
-		"apt-get update", "DEBIAN_FRONTEND=noninteractive apt-get install -y nfs-kernel-server",
-		"mkfs -t ext4 " + p.volume.Link(), "mkdir -p /volume", "mount " + p.volume.Link() + " /volume",
-	}, p.exports()...)
+	return append([]string{"apt-get update", "DEBIAN_FRONTEND=noninteractive apt-get install -y nfs-kernel-server"}, peers.StorageSteps(p.volume)...)
 }
 
-func (p *push) exports() (commands []string) {
-	for i := range kubetest.VolumeNames {
-		directory := fmt.Sprintf("/volume/nfs/pv%d", i+1)
-		commands = append(commands, "mkdir -p "+directory, "chown nobody:nogroup "+directory,
-			"echo '"+directory+" 10.10.0.0/24(rw,sync,no_subtree_check,insecure,all_squash)' >>/etc/exports")
-	}
-	return append(commands, "exportfs -ra", "systemctl is-active nfs-server")
-}
-
-// server is the line of a manifest that names the NFS server.
-var server = regexp.MustCompile(`(?m)^( +server: ).*$`)
-
-// registration are the manifests with the address put in by text, as the samples do it.
-func (p *push) registration() (commands []string) {
+func (p *push) registration() []string {
 	p.T.Helper()
-	for _, name := range kubetest.VolumeNames {
-		manifest, err := os.ReadFile(filepath.Join(packageDir, "Files/kubernetes", name+".yaml"))
-		if err != nil {
-			p.T.Fatal(err)
-		}
-		text := server.ReplaceAllString(string(manifest), "${1}"+p.storage().Address().String())
-		path := "/tmp/" + name + ".yaml"
-		commands = append(commands, "cat >"+path+" <<'END'\n"+text+"END\n", "kubectl --kubeconfig "+kubeconfig+" apply -f "+path,
-			"kubectl --kubeconfig "+kubeconfig+" wait --for=jsonpath={.status.phase}=Available --timeout=150s pv/"+name)
-	}
-	return commands
+	return peers.RegistrationSteps(p.T, packageDir+"/Files/kubernetes", p.storage().Address())
 }
 
 // step runs commands on a machine over one connection, each in a shell of its own.

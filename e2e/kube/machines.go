@@ -51,9 +51,7 @@ func FindMachines(cache string) (*Machines, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Machines{cache: found.cache, Kubelet: &lab.Kubelet{
-		Programs: filepath.Join(found.Dir, layer), Containerd: filepath.Join(found.Dir, containerd),
-	}}, nil
+	return &Machines{cache: found.cache, Kubelet: kubeletIn(found.Dir)}, nil
 }
 
 // Close lets go of it. Machines that run need it.
@@ -69,7 +67,7 @@ const (
 var onMachines = []string{"kubeadm", "kubectl", "kubelet"}
 
 // BuildMachines builds Machines into a cache, as Build does with its programs, which it
-// builds too. It starts a machine of the lab.
+// builds too, and the image of VMs with them. It starts a machine of the lab.
 func BuildMachines(ctx context.Context, cache string, log func(format string, args ...any)) (err error) {
 	for _, s := range machineSets {
 		if err := s.build(ctx, cache, log); err != nil {
@@ -85,10 +83,23 @@ func BuildMachines(ctx context.Context, cache string, log func(format string, ar
 		return err
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
-	_, err = open.Get(ctx, name, key, func(ctx context.Context, dir string) error {
+	dir, err := open.Get(ctx, name, key, func(ctx context.Context, dir string) error {
 		return fillMachines(ctx, cache, dir, log)
 	})
+	if err != nil {
+		return err
+	}
+	system, err := lab.System("").OrDefault()
+	if err != nil {
+		return err
+	}
+	kubelet := kubeletIn(dir)
+	_, err = open.VMWithKubelet(ctx, system, kubelet.Programs, kubelet.Containerd)
 	return err
+}
+
+func kubeletIn(dir string) *lab.Kubelet {
+	return &lab.Kubelet{Programs: filepath.Join(dir, layer), Containerd: filepath.Join(dir, containerd)}
 }
 
 var machineSets = []set{allPrograms, machinePrograms, coreDNS}

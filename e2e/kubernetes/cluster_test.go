@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,14 +15,15 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/registry"
+	"github.com/nodehitch/nodehitch/e2e/site"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 const suite = "kubernetes"
 
-// The request, and the files of the VNF package that it speaks of.
-const body = "testdata/request.json"
+// requestFile is the request, packageFiles those of the VNF package that it speaks of.
+const requestFile = "testdata/request.json"
 
 var packageFiles = map[string]string{
 	"Scripts/install_k8s_cluster.sh": "#!/bin/sh\n# The request has to have it. It is not run.\nexit 1\n",
@@ -43,13 +45,16 @@ type cluster struct {
 	*sitetest.VNF
 	kubelet    *lab.Kubelet
 	packageDir string
+	request    request
+	volume     lab.Disk // of the storage server, if there is one
 }
 
-func newCluster(t *testing.T) *cluster {
+// newCluster makes a VNF in a lab of its own, for containers and for what else is named.
+func newCluster(t *testing.T, also ...lab.Kind) *cluster {
 	t.Helper()
-	w := &cluster{kubelet: kubetest.Machines(t), packageDir: t.TempDir()}
+	w := &cluster{kubelet: kubetest.Machines(t), packageDir: t.TempDir(), request: readRequest(t, requestFile)}
 	registry.Require(t)
-	w.World = sitetest.NewWorld(t, lab.KindNspawn)
+	w.World = sitetest.NewWorld(t, append(also, lab.KindNspawn)...)
 	w.VNF = w.NewVNF()
 	for path, content := range packageFiles {
 		w.write(path, content)
@@ -57,6 +62,36 @@ func newCluster(t *testing.T) *cluster {
 	w.openRegistry()
 	t.Cleanup(w.Explain)
 	return w
+}
+
+// another is another VNF of the same package in the same lab.
+func (w *cluster) another() *cluster {
+	w.T.Helper()
+	return &cluster{World: w.World, VNF: w.NewVNF(), kubelet: w.kubelet, packageDir: w.packageDir, request: readRequest(w.T, requestFile)}
+}
+
+// request is a body as Tacker gets it.
+type request map[string]any
+
+func readRequest(t *testing.T, path string) request {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	var r request
+	if err := errors.Join(err, json.Unmarshal(text, &r)); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return r
+}
+
+// params are the members that say what the cluster is.
+func (r request) params() map[string]any {
+	return r["additionalParams"].(map[string]any)["k8s_cluster_installation_param"].(map[string]any)
+}
+
+// ask hands the request and the package to the controller.
+func (w *cluster) ask() {
+	w.T.Helper()
+	w.Apply(w.File("request.json", w.request), w.packageDir)
 }
 
 // write puts a file into the VNF package.
@@ -78,17 +113,51 @@ func (w *cluster) draw(masters, workers int) {
 	}
 }
 
-// boot boots the machines of servers, side by side.
+// virtual is the beginning of the names of workers that are virtual machines.
+const virtual = "virtual_"
+
+// drawVirtual adds a worker with a kernel of its own.
+func (w *cluster) drawVirtual() api.Server {
+	return w.Draw(virtual+"worker", workerPoint, workerAspect)
+}
+
+// boot boots the machines of servers, side by side, with the VNF's user_data and nothing else.
 func (w *cluster) boot(servers ...api.Server) {
 	w.T.Helper()
 	userData := w.UserData()
+	w.bootThen(userData, func(ctx context.Context, m lab.Node, copied bool) error {
+		if copied {
+			return site.Inject(ctx, m, userData)
+		}
+		return nil
+	}, servers...)
+}
+
+// bootThen does something with each machine when it is up. The storage server is a copy of the
+// snapshot with its volume, whose cloud-init does not run.
+func (w *cluster) bootThen(userData []byte, then func(ctx context.Context, m lab.Node, copied bool) error, servers ...api.Server) {
+	w.T.Helper()
 	var specs []lab.Spec
 	for _, s := range servers {
 		spec := sitetest.Spec(s, userData)
-		spec.Kubelet = w.kubelet
+		if sitetest.Point(s) == storagePoint {
+			spec.UserData, spec.Disks = nil, []lab.Disk{w.volume}
+		} else {
+			spec.Kubelet, spec.Cold = w.kubelet, strings.HasPrefix(s.Name, virtual)
+		}
 		specs = append(specs, spec)
 	}
-	w.Boot(func(ctx context.Context, spec lab.Spec) (lab.Node, error) { return w.Lab.Nspawn(ctx, spec) }, specs...)
+	w.Boot(func(ctx context.Context, spec lab.Spec) (lab.Node, error) {
+		start, copied := w.Lab.Nspawn, spec.Disks != nil
+		if copied || spec.Cold {
+			start = w.Lab.VM
+		}
+		node, err := start(ctx, spec)
+		if err == nil {
+			err = then(ctx, node, copied)
+		}
+		return node, err
+	}, specs...)
 }
 
 // kubectl runs it on the first master, as the cluster's administrator.
@@ -107,13 +176,21 @@ func (w *cluster) apply(objects string) {
 	w.kubectl("apply", "-f", file)
 }
 
-// sound asserts what holds after every operation: the cluster has a Node for each machine and
-// no other, all Ready.
+// sound asserts what holds after every operation: each machine is in its role, and each master
+// and worker has its Node.
 func (w *cluster) sound() {
+	w.T.Helper()
+	for _, m := range w.Up() {
+		m.Ready()
+	}
+	w.hasNodes()
+}
+
+// hasNodes asserts that the cluster has a Node for each master and worker and no other, all Ready.
+func (w *cluster) hasNodes() {
 	w.T.Helper()
 	var want []string
 	for _, m := range slices.Concat(w.Of(masterPoint), w.Of(workerPoint)) {
-		m.Ready()
 		want = append(want, m.Name()+"=True")
 	}
 	slices.Sort(want)

@@ -4,19 +4,24 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// faults are those of a master's machine, which its condition names until it is mended.
-var faults = []struct {
+// fault is what is wrong with a machine, which its condition names until it is mended.
+type fault struct {
 	name      string
 	machine   []string // what puts it wrong
 	condition string
 	reason    api.Reason
 	says      []string
 	mend      []string // nil if only another image would
-}{
+}
+
+// faults are those of a master's machine.
+var faults = []fault{
 	{"cri-off", []string{"sed", "-i", `1i disabled_plugins = ["io.containerd.grpc.v1.cri"]`, "/etc/containerd/config.toml"},
 		api.ConditionEngineReady, api.ReasonEngineConfigInvalid, []string{"/etc/containerd/config.toml", "disabled_plugins"},
 		[]string{"sed", "-i", "1d", "/etc/containerd/config.toml"}},
@@ -47,20 +52,15 @@ func TestWrongMachines(t *testing.T) {
 		t.Run(f.name, func(t *testing.T) {
 			results.Begin(t, suite, f.name, "a machine with this fault is not made a master; its condition says what is wrong, and what is mended is taken up")
 			defer w.During(t)()
-			one := &cluster{World: w.World, VNF: w.NewVNF(), kubelet: w.kubelet, packageDir: w.packageDir}
+			one := w.another()
 			defer one.Explain()
 			one.draw(1, 0)
-			one.Apply(body, one.packageDir)
+			one.ask()
 			one.boot(one.Topology.Servers...)
 			m := one.Of(masterPoint)[0]
 			m.Run(f.machine...)
 			ended := one.Begin(api.Instantiate, "--partial")
-			said := m.Says(f.condition, f.reason)
-			for _, part := range f.says {
-				if !strings.Contains(said, part) {
-					t.Errorf("%s says %q, not %q", f.condition, said, part)
-				}
-			}
+			f.isSaid(m)
 			if f.mend == nil {
 				w.Must("cancel", "operation", one.LastOperation().ID)
 				<-ended
@@ -71,4 +71,47 @@ func TestWrongMachines(t *testing.T) {
 			one.Destroy(m)
 		})
 	}
+}
+
+// isSaid waits until the machine's condition names the fault.
+func (f fault) isSaid(m *sitetest.Machine) {
+	m.W.T.Helper()
+	said := m.Says(f.condition, f.reason)
+	for _, part := range f.says {
+		if !strings.Contains(said, part) {
+			m.W.T.Errorf("%s says %q, not %q", f.condition, said, part)
+		}
+	}
+}
+
+// kernelFaults are those of a worker with a kernel of its own. A container has its host's.
+var kernelFaults = []fault{
+	{"swap", []string{"sh", "-euc", "dd if=/dev/zero of=/swapfile bs=1M count=64 status=none; chmod 600 /swapfile; mkswap /swapfile; swapon /swapfile"},
+		api.ConditionKubernetesInstalled, api.ReasonSwapOn, []string{"/swapfile", "swapoff -a"},
+		[]string{"swapoff", "--all"}},
+	{"no-overlay", []string{"sh", "-euc", `systemctl stop containerd; modprobe --remove overlay; mv /lib/modules/*/kernel/fs/overlayfs/overlay.ko /root; systemctl start containerd`},
+		api.ConditionKubernetesInstalled, api.ReasonModuleMissing, []string{"overlay"},
+		[]string{"sh", "-euc", "mv /root/overlay.ko /lib/modules/*/kernel/fs/overlayfs; modprobe overlay; systemctl restart containerd"}},
+}
+
+// TestWrongKernel has a worker with all of these faults, which are mended one after the other.
+func TestWrongKernel(t *testing.T) {
+	results.LongOnly(t)
+	w := newCluster(t, lab.KindVM)
+	results.Begin(t, suite, "wrong-kernel", "a worker that swaps and lacks a module is not joined; its condition names the one, then the other, and the worker joins when both are mended")
+	w.draw(1, 0)
+	w.drawVirtual()
+	w.ask()
+	w.boot(w.Topology.Servers...)
+	worker := w.Of(workerPoint)[0]
+	for _, f := range kernelFaults {
+		worker.Run(f.machine...)
+	}
+	ended := w.Begin(api.Instantiate)
+	for _, f := range kernelFaults {
+		f.isSaid(worker)
+		worker.Run(f.mend...)
+	}
+	w.Completes(ended)
+	w.sound()
 }

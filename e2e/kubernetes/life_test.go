@@ -45,7 +45,7 @@ func TestLife(t *testing.T) {
 
 func (w *cluster) instantiate(r *results.Case) {
 	w.draw(1, 2)
-	w.Apply(body, w.packageDir)
+	w.ask()
 	began := time.Now()
 	w.boot(w.Topology.Servers...)
 	w.Operate(api.Instantiate)

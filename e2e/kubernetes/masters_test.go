@@ -3,8 +3,6 @@ package kubernetes
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,9 +22,8 @@ func TestThreeMasters(t *testing.T) {
 	w := newCluster(t)
 	r := results.Begin(t, suite, "three-masters", "three masters that share the endpoint's address and a worker become a cluster; when the master that has the address loses its power or its API server, or is healed, another one has it and the API answers there")
 	w.draw(3, 1)
-	shared := w.Address().String()
-	w.Topology.ConnectionPoints = []api.ConnectionPoint{{Name: sharedPoint, Addresses: []string{shared}}}
-	w.Apply(w.sharing(), w.packageDir)
+	shared := w.share()
+	w.ask()
 	began := time.Now()
 	w.boot(w.Topology.Servers...)
 	w.Operate(api.Instantiate)
@@ -102,22 +99,13 @@ func (w *cluster) answersAt(address string) time.Duration {
 	return time.Since(began)
 }
 
-// sharing is the request with the shared address as the endpoint.
-func (w *cluster) sharing() string {
+// share gives the masters an address of the stack itself as the endpoint.
+func (w *cluster) share() (address string) {
 	w.T.Helper()
-	text, err := os.ReadFile(body)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	const own = `"cluster_cp_name": "` + masterPoint + `"`
-	if !strings.Contains(string(text), own) {
-		w.T.Fatalf("%s does not say %s", body, own)
-	}
-	path := filepath.Join(w.T.TempDir(), "request.json")
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), own, `"cluster_cp_name": "`+sharedPoint+`"`, 1)), 0o600); err != nil {
-		w.T.Fatal(err)
-	}
-	return path
+	address = w.Address().String()
+	w.Topology.ConnectionPoints = []api.ConnectionPoint{{Name: sharedPoint, Addresses: []string{address}}}
+	w.request.params()["master_node"].(map[string]any)["cluster_cp_name"] = sharedPoint
+	return address
 }
 
 // voters are the members of etcd that have started and vote.

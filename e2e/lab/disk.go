@@ -8,7 +8,11 @@ import (
 	"path/filepath"
 )
 
-const defaultMemoryMiB = 512
+// What a VM has unless its Spec says otherwise, and with a kubelet.
+const (
+	defaultMemoryMiB = 512
+	kubeletMemoryMiB = 1536
+)
 
 // Fault makes a VM's reads or writes of a disk fail with EIO, as a dying
 // device does.

@@ -21,15 +21,14 @@ func (l *Lab) kubeletLayers(ctx context.Context, s Spec) ([]string, error) {
 
 // prepareKubelet writes what kubelet and kubeadm look for on a machine.
 func (n *nspawn) prepareKubelet() error {
-	for path, text := range map[string]string{
+	for path, text := range map[string][]byte{
 		// The machine has no DMI, so kubelet makes this the Node's systemUUID.
-		"etc/machine-id": strings.ReplaceAll(n.spec.ServerID, "-", "") + "\n",
-		// kubeadm looks its own name up.
-		"etc/hosts": fmt.Sprintf("127.0.0.1 localhost\n%s %s\n", n.spec.Address, n.spec.Name),
+		"etc/machine-id": []byte(strings.ReplaceAll(n.spec.ServerID, "-", "") + "\n"),
+		"etc/hosts":      n.spec.hosts(),
 		// Nothing serves there, but CoreDNS does not start without a name server.
-		"etc/resolv.conf": fmt.Sprintf("nameserver %s\n", Gateway),
+		"etc/resolv.conf": fmt.Appendf(nil, "nameserver %s\n", Gateway),
 	} {
-		if err := writeFile(filepath.Join(n.root(), path), []byte(text), 0o644); err != nil {
+		if err := writeFile(filepath.Join(n.root(), path), text, 0o644); err != nil {
 			return err
 		}
 	}

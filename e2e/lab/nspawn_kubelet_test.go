@@ -35,10 +35,10 @@ func TestMachinesShareNoDatabaseOfContainerd(t *testing.T) {
 	}
 }
 
-// No VM has a kubelet, and says so before it boots.
-func TestAVMHasNoKubelet(t *testing.T) {
+// A copy of the snapshot is no machine for a kubelet, and says so before it starts.
+func TestAVMWithAKubeletIsCold(t *testing.T) {
 	_, err := new(Lab).VM(t.Context(), Spec{Name: "n", Kubelet: &Kubelet{}})
-	if err == nil || !strings.Contains(err.Error(), "use an nspawn node") {
+	if err == nil || !strings.Contains(err.Error(), "has to be Cold") {
 		t.Errorf("a VM with a kubelet: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ type Spec struct {
 	UserData []byte
 	// Disks are there when the machine boots, in this order.
 	Disks []Disk
-	// MemoryMiB of a VM; 0 means 512. An nspawn node has no limit.
+	// MemoryMiB of a VM; 0 means 512, with a Kubelet 1536. An nspawn node has no limit.
 	MemoryMiB int
 	// Cold boots a VM from its kernel on and through all of cloud-init. Without
 	// it a VM comes out of a snapshot in about a second, cloud-init having
@@ -60,13 +60,14 @@ type Spec struct {
 	NFSClient bool
 	// Engine says whether the machine can run containers of its own. No VM has EngineOffered.
 	Engine Engine
-	// Kubelet makes an nspawn node one that kubeadm can make a member of a cluster, with an
-	// engine: package kubetest has it. A VM cannot be one.
+	// Kubelet makes a machine one that kubeadm can make a member of a cluster, with an engine:
+	// package kubetest has it. A VM has to be Cold.
 	Kubelet *Kubelet
 }
 
 // Kubelet is what a machine with Debian's packages lacks, to be a member of a cluster. The
-// machine also has a default route, which leads nowhere, and its server id as machine-id.
+// machine also has a default route, which leads nowhere; a container has its server id as
+// machine-id.
 type Kubelet struct {
 	// Programs is a folder that is laid over the root: usr/bin/kubelet, kubeadm, kubectl.
 	Programs string
@@ -191,7 +192,9 @@ func (s Spec) complete(taken map[netip.Addr]string) (Spec, error) {
 	if s.UserData == nil {
 		s.UserData = []byte("#cloud-config\n{}\n")
 	}
-	if s.MemoryMiB == 0 {
+	if s.MemoryMiB == 0 && s.Kubelet != nil {
+		s.MemoryMiB = kubeletMemoryMiB
+	} else if s.MemoryMiB == 0 {
 		s.MemoryMiB = defaultMemoryMiB
 	}
 	for _, d := range s.Disks {
@@ -232,6 +235,11 @@ func (s Spec) networkConfig(device string) []byte {
 		config = fmt.Appendf(config, "    routes: [%s]\n", strings.Join(routes, ", "))
 	}
 	return config
+}
+
+// hosts is /etc/hosts of a machine with a kubelet: kubeadm looks its own name up.
+func (s Spec) hosts() []byte {
+	return fmt.Appendf(nil, "127.0.0.1 localhost\n%s %s\n", s.Address, s.Name)
 }
 
 func (s Spec) metaData() []byte {

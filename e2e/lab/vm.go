@@ -70,7 +70,7 @@ func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
 	m := &vm{lab: l, spec: s, dir: dir, image: img, accel: accel, disks: s.Disks}
 	if err = m.prepare(base); err == nil {
 		if s.Cold {
-			err = m.powerOn(ctx, nil)
+			err = m.coldBoot(ctx)
 		} else {
 			err = m.thaw(ctx, frozen, withUserData)
 		}
@@ -89,14 +89,25 @@ func (l *Lab) vmImage(ctx context.Context, s *Spec) (image.VM, error) {
 		return image.VM{}, err
 	}
 	switch {
+	case s.Kubelet != nil && !s.Cold:
+		return image.VM{}, fmt.Errorf("node %s: a VM with a kubelet has to be Cold: a copy of the snapshot has too little memory, and the UUID of another server", s.Name)
 	case s.Kubelet != nil:
-		return image.VM{}, fmt.Errorf("node %s: no VM has what a kubelet needs: use an nspawn node", s.Name)
+		return l.cache.VMWithKubelet(ctx, s.System, s.Kubelet.Programs, s.Kubelet.Containerd)
 	case s.Engine == EngineOffered:
 		return image.VM{}, fmt.Errorf("node %s: no VM has a container engine on offer: use an nspawn node, or EngineInstalled", s.Name)
 	case s.Engine == EngineInstalled:
 		return l.cache.VMWithEngine(ctx, s.System)
 	}
 	return l.cache.VM(ctx, s.System)
+}
+
+// coldBoot also writes what kubelet and kubeadm look for before cloud-init has done its work.
+func (m *vm) coldBoot(ctx context.Context) error {
+	err := m.powerOn(ctx, nil)
+	if err == nil && m.spec.Kubelet != nil {
+		err = m.Push(ctx, "/etc/hosts", 0o644, m.spec.hosts())
+	}
+	return err
 }
 
 // drive is a disk image and its format in QEMU's words.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +21,8 @@ type Kernel interface {
 	Set(name, value string) error
 	// Load loads modules, and those that they need.
 	Load(ctx context.Context, modules ...string) error
+	// FileSystem reports whether the kernel can mount a file system of this type now.
+	FileSystem(name string) (bool, error)
 	// Swaps are the devices and files that the machine swaps to.
 	Swaps() ([]string, error)
 	// Addresses are those of the machine's interfaces, by the interface's name.
@@ -56,6 +59,12 @@ func (k *linuxKernel) Set(name, value string) error {
 func (k *linuxKernel) Load(ctx context.Context, modules ...string) error {
 	_, err := k.run.Run(ctx, modprobeCommand(modules...))
 	return err
+}
+
+func (k *linuxKernel) FileSystem(name string) (bool, error) {
+	// A line is the type, after a tab; before that, "nodev" if it needs no device.
+	content, err := os.ReadFile(filepath.Join(k.proc, "filesystems"))
+	return slices.Contains(strings.Fields(string(content)), name), err
 }
 
 func (k *linuxKernel) Swaps() ([]string, error) {

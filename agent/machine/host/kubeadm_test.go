@@ -62,6 +62,7 @@ func TestTheKernelsParameters(t *testing.T) {
 	}
 	for path, content := range map[string]string{
 		"sys/net/ipv4/ip_forward": "0\n",
+		"filesystems":             "nodev\tsysfs\nnodev\toverlay\n\text4\n",
 		"swaps":                   "Filename\tType\tSize\tUsed\tPriority\n/dev/vda2  partition\t1\t0\t-2\n/swapfile file 1 0 -3\n",
 	} {
 		if err := os.WriteFile(filepath.Join(proc, path), []byte(content), 0o600); err != nil {
@@ -80,6 +81,11 @@ func TestTheKernelsParameters(t *testing.T) {
 	}
 	if got, err := k.Swaps(); err != nil || strings.Join(got, " ") != "/dev/vda2 /swapfile" {
 		t.Errorf("it swaps to %q, %v", got, err)
+	}
+	for name, want := range map[string]bool{"overlay": true, "ext4": true, "over": false, "nfs4": false} {
+		if got, err := k.FileSystem(name); got != want || err != nil {
+			t.Errorf("%s is there: %v, %v", name, got, err)
+		}
 	}
 	if all, err := k.Addresses(); err != nil || len(all) == 0 {
 		t.Errorf("the addresses are %v, %v", all, err)

@@ -77,7 +77,7 @@ func TestWhatIsNoObstacle(t *testing.T) {
 			r.m.Files["/sys/fs/cgroup/cgroup.controllers"] = hosttest.FileState{Content: "cpu memory"}
 		},
 		"the bridge of the Pods' network": func(r *rig) { r.has("cni0", "10.244.0.1") },
-		"no module":                       func(r *rig) { r.m.Kernel.Loadable = nil },
+		"no module":                       func(r *rig) { r.m.Kernel.Loadable, r.m.Kernel.BuiltIn = nil, []string{"overlay"} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := first(t)
@@ -129,6 +129,20 @@ func TestTheKernelIsSetNowAndAtEachBoot(t *testing.T) {
 	r.m.Kernel.Settings["net.ipv4.ip_forward"] = "0" // somebody else
 	r.expect(installed, "True Installed")
 	check("after another pass")
+}
+
+// Without it containerd offers kubelet nothing, and does not say why.
+func TestTheModuleForImagesIsTriedUntilItIsThere(t *testing.T) {
+	r := second(t, api.RoleWorker)
+	loadable := r.m.Kernel.Loadable
+	r.m.Kernel.Loadable = map[string]map[string]string{"br_netfilter": loadable["br_netfilter"]}
+	for range 2 {
+		r.expect(installed, "False ModuleMissing", "overlay", "not found in directory", "restart containerd")
+		r.expect(member, "False NotJoined", "not prepared")
+	}
+	r.m.Kernel.Loadable = loadable
+	r.expect(member, "True Joined")
+	r.idle()
 }
 
 func TestIPv6PodsNeedIPv6Forwarding(t *testing.T) {

@@ -1,6 +1,9 @@
 package image
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // kubeletRecipe is a layer over the installed engine, for containers that run a kubelet: what
 // it and kubeadm need of Debian, and containerd's configuration. The programs of Kubernetes
@@ -27,4 +30,18 @@ func (c *Cache) Kubelet(ctx context.Context, s System) ([]string, error) {
 	}
 	layer, err := c.layer(ctx, s, kubeletRecipe, []recipe{installedRecipe(s), offeredRecipe(s), nspawnRecipe}, below)
 	return append([]string{layer}, below...), err
+}
+
+// vmKubeletRecipe is the same for virtual machines, which need less help: they have their own
+// kernel, and systemd manages their control groups. Nothing of them serves NFS.
+func vmKubeletRecipe(s System) recipe {
+	r := vmRecipe
+	r.name = "vm-kubelet"
+	r.packages = slices.Concat(r.packages, s.engine(), kubeletRecipe.packages)
+	r.packages = slices.DeleteFunc(r.packages, func(name string) bool { return name == "nfs-kernel-server" })
+	// The last folder has files in place of those of containers.
+	r.files = slices.Concat(r.files, kubeletRecipe.files, []string{"kubelet-vm"})
+	r.masked = slices.Concat(r.masked, kubeletRecipe.masked)
+	r.enabled = slices.Concat(r.enabled, []string{"multi-user.target.wants/kubelet.service"})
+	return r
 }

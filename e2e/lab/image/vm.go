@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 var vmRecipe = recipe{
@@ -33,22 +34,36 @@ type VM struct {
 
 // VM returns the image for virtual machines.
 func (c *Cache) VM(ctx context.Context, s System) (VM, error) {
-	return c.vm(ctx, s, vmRecipe, "snapshot")
+	return c.vm(ctx, s, vmRecipe)
 }
 
 // VMWithEngine is VM with a container engine, as a service that starts with the machine.
 func (c *Cache) VMWithEngine(ctx context.Context, s System) (VM, error) {
 	r := vmRecipe
 	r.name, r.packages = r.name+"-engine", slices.Concat(r.packages, s.engine())
-	return c.vm(ctx, s, r, "snapshot-engine")
+	return c.vm(ctx, s, r)
 }
 
-func (c *Cache) vm(ctx context.Context, s System, r recipe, snapshot string) (VM, error) {
+// VMWithKubelet is VMWithEngine for machines that run a kubelet. programs is a folder that is laid
+// over the root, stored one whose content is that of /var/lib/containerd. Their paths say what is
+// in them, as those of this cache do.
+func (c *Cache) VMWithKubelet(ctx context.Context, s System, programs, stored string) (VM, error) {
+	return c.vm(ctx, s, vmKubeletRecipe(s), laid{programs, "."}, laid{stored, "var/lib/containerd"})
+}
+
+// laid is a folder whose content is laid over a folder of a root.
+type laid struct{ from, over string }
+
+func (c *Cache) vm(ctx context.Context, s System, r recipe, also ...laid) (VM, error) {
 	base, err := c.base(ctx, s)
 	if err != nil {
 		return VM{}, err
 	}
-	dir, err := c.Get(ctx, s.Named(r.name), r.key(s), func(ctx context.Context, dir string) error {
+	key := r.key(s)
+	for _, l := range also {
+		key = Key(key, l.from, l.over)
+	}
+	dir, err := c.Get(ctx, s.Named(r.name), key, func(ctx context.Context, dir string) error {
 		root := filepath.Join(dir, "root")
 		if err := os.Mkdir(root, 0o755); err != nil {
 			return err
@@ -59,6 +74,11 @@ func (c *Cache) vm(ctx context.Context, s System, r recipe, snapshot string) (VM
 		if err := bareModules(ctx, root); err != nil {
 			return err
 		}
+		for _, l := range also {
+			if err := command(ctx, nil, "cp", "-a", "--", l.from+"/.", filepath.Join(root, l.over)); err != nil {
+				return err
+			}
+		}
 		if err := writeBootFiles(ctx, root, vmIn(dir)); err != nil {
 			return err
 		}
@@ -68,7 +88,7 @@ func (c *Cache) vm(ctx context.Context, s System, r recipe, snapshot string) (VM
 		return os.RemoveAll(root)
 	})
 	img := vmIn(dir)
-	img.Snapshot = s.Named(snapshot)
+	img.Snapshot = s.Named("snapshot" + strings.TrimPrefix(r.name, vmRecipe.name))
 	return img, err
 }
 
@@ -81,7 +101,8 @@ func vmIn(dir string) VM {
 }
 
 // makeDisk turns the root into a sparse disk without a partition table. The
-// machine boots by -kernel: what it has under /boot would never be read.
+// machine boots by -kernel: what it has under /boot would never be read, but for the kernel's
+// configuration, which kubeadm looks for.
 func makeDisk(ctx context.Context, root, disk string) error {
 	const size = 3 << 30
 	boot, err := filepath.Glob(filepath.Join(root, "boot/*"))
@@ -89,6 +110,9 @@ func makeDisk(ctx context.Context, root, disk string) error {
 		return err
 	}
 	for _, file := range boot {
+		if strings.HasPrefix(filepath.Base(file), "config-") {
+			continue
+		}
 		if err := os.Remove(file); err != nil {
 			return err
 		}

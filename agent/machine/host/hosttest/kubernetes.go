@@ -194,7 +194,9 @@ type KernelState struct {
 	// Modules that are loaded, and Loadable those that can be, with the settings that they bring.
 	Modules  []string
 	Loadable map[string]map[string]string
-	Swaps    []string
+	// BuiltIn are modules that the kernel needs not load.
+	BuiltIn []string
+	Swaps   []string
 	// Addresses by interface.
 	Addresses map[string][]netip.Addr
 }
@@ -286,6 +288,12 @@ func (h kernel) Load(_ context.Context, modules ...string) error {
 		return &host.CommandError{Argv: []string{"modprobe"}, Code: 1, Output: fmt.Sprint(missing, " not found in directory /lib/modules"), Err: errors.New("exit status 1")}
 	}
 	return nil
+}
+
+func (h kernel) FileSystem(name string) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Contains(h.Kernel.BuiltIn, name) || slices.Contains(h.Kernel.Modules, name), nil
 }
 
 func (h kernel) Swaps() ([]string, error) {

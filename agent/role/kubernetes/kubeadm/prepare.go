@@ -28,8 +28,11 @@ const (
 	publicMode  = 0o644
 )
 
+// overlay is the file system, and the module, of the images of containerd.
+const overlay = "overlay"
+
 // modules are those that containerd and the networks of Pods use. A kernel may have them built in.
-var modules = []string{"overlay", "br_netfilter"}
+var modules = []string{overlay, "br_netfilter"}
 
 // prepareGroup is the group of the actions that prepare the machine.
 const prepareGroup = "prepare"
@@ -201,14 +204,22 @@ func (p *preparation) kernel() error {
 	if err != nil {
 		return err
 	}
-	if !same { // the file says that they were tried: a kernel may have them built in, or do without
+	images, err := p.Host.Kernel.FileSystem(overlay)
+	if err != nil {
+		return err
+	}
+	if !same || !images { // the file says that they were tried: a kernel may have them built in, or do without br_netfilter
 		p.do("load the kernel modules "+strings.Join(modules, ", "), func(ctx context.Context) error {
+			failed := map[string]error{}
 			for _, module := range modules {
-				if err := p.Host.Kernel.Load(ctx, module); err != nil {
-					p.Log.Info("a kernel module is not loaded", "module", module, "error", err)
+				if failed[module] = p.Host.Kernel.Load(ctx, module); failed[module] != nil {
+					p.Log.Info("a kernel module is not loaded", "module", module, "error", failed[module])
 				}
 			}
-			return p.Host.Files.Write(modulesFile, content, publicMode)
+			if err := p.Host.Files.Write(modulesFile, content, publicMode); err != nil {
+				return err
+			}
+			return p.mountsImages(failed[overlay])
 		})
 	}
 	var settings strings.Builder
@@ -232,6 +243,15 @@ func (p *preparation) kernel() error {
 		p.do("set "+each.name, func(context.Context) error { return p.set(each) })
 	}
 	return nil
+}
+
+// mountsImages says that containerd cannot use images; failed is why the module was not loaded.
+func (p *preparation) mountsImages(failed error) error {
+	images, err := p.Host.Kernel.FileSystem(overlay)
+	if err != nil || images {
+		return err
+	}
+	return converge.Wait(api.ReasonModuleMissing, "the kernel has no file system %s, which containerd needs for images, and its module is not loaded: %v; install that module, and restart containerd", overlay, failed)
 }
 
 func (p *preparation) set(each parameter) error {
