@@ -1,0 +1,209 @@
+package stacks
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// sharedPoint is the stack's own connection point, whose address the masters share.
+const sharedPoint = "vip_CP"
+
+// packageOfMade is the cluster's VNF package, without its script, and with what nodehitch makes
+// Kubernetes of.
+func (w *world) packageOfMade() (folder string) {
+	w.T.Helper()
+	folder = w.T.TempDir()
+	err := errors.Join(os.CopyFS(filepath.Join(folder, "Files"), os.DirFS(filepath.Join(clusterPackage, "Files"))),
+		os.WriteFile(filepath.Join(folder, "Files/pod-network.yaml"), kube.PodNetwork, 0o600),
+		os.WriteFile(filepath.Join(folder, "Files/kubeadm.yaml"), []byte(kube.ProxyConfiguration), 0o600))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return folder
+}
+
+// wantsKubernetes adds kubernetes to the request, and the endpoint that several masters need.
+func (v *tackerVNF) wantsKubernetes() {
+	wanted := v.parameters["k8s_cluster_installation_param"].(object)
+	wanted["kubernetes"] = object{"version": "1.34.4", "pod_network_manifest_path": "Files/pod-network.yaml", "kubeadm_config_path": "Files/kubeadm.yaml"}
+	wanted["master_node"].(object)["cluster_cp_name"] = sharedPoint
+}
+
+// allReady asserts that the cluster, if nodehitch has made it, has a Node for each master and
+// worker and no other, all Ready.
+func (c *cluster) allReady() {
+	c.T.Helper()
+	if !c.made {
+		return
+	}
+	var want []string
+	for _, n := range slices.Concat(c.nodes(api.RoleMaster), c.nodes(api.RoleWorker)) {
+		want = append(want, c.hyper.machine(n.ID).Name()+"=True")
+	}
+	slices.Sort(want)
+	got := strings.Fields(c.kubectl("get", "nodes", "-o", `jsonpath={range .items[*]}{.metadata.name}={.status.conditions[?(@.type=="Ready")].status} {end}`))
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		c.T.Errorf("the cluster has the Nodes %v, want %v", got, want)
+	}
+}
+
+// sharedAddress is the masters', as the controller has found it in the stack.
+func (c *cluster) sharedAddress() string {
+	c.T.Helper()
+	points := c.instance().Topology.ConnectionPoints
+	i := slices.IndexFunc(points, func(p api.ConnectionPoint) bool { return p.Name == sharedPoint })
+	if i < 0 || len(points[i].Addresses) != 1 {
+		c.T.Fatalf("the stack has the connection points %+v, want %s with one address", points, sharedPoint)
+	}
+	return points[i].Addresses[0]
+}
+
+// port is one as Neutron has it.
+type port struct {
+	Fixed []struct {
+		Address string `json:"ip_address"`
+	} `json:"fixed_ips"`
+	Allowed []struct {
+		Address string `json:"ip_address"`
+	} `json:"allowed_address_pairs"`
+	Groups []string `json:"security_groups"`
+}
+
+// port is that of a node's server.
+func (c *cluster) port(n api.Node) port {
+	c.T.Helper()
+	var list struct{ Ports []port }
+	c.call(http.MethodGet, openstack.NeutronURL+"/ports?device_id="+n.ID, nil, &list)
+	if len(list.Ports) != 1 || len(list.Ports[0].Fixed) != 1 {
+		c.T.Fatalf("Neutron has the ports %+v of %s, want one with one address", list.Ports, n.Name)
+	}
+	return list.Ports[0]
+}
+
+// shared compares Neutron's ports with the machines.
+func (s *scripted) shared(*results.Case) {
+	c := s.life.cluster
+	address := c.sharedAddress()
+	masters := c.nodes(api.RoleMaster)
+	for _, n := range slices.Concat(masters, c.nodes(api.RoleWorker)) {
+		p := c.port(n)
+		if out := c.run(n, "ip", "-oneline", "address"); !strings.Contains(out, " "+p.Fixed[0].Address+"/") {
+			c.T.Errorf("%s has not its port's address %s:\n%s", n.Name, p.Fixed[0].Address, out)
+		}
+		master := n.Role == api.RoleMaster
+		if allowed := len(p.Allowed) == 1 && p.Allowed[0].Address == address; allowed != master || !master && len(p.Allowed) > 0 {
+			c.T.Errorf("%s, a %s, may have %+v besides; the masters share %s", n.Name, n.Role, p.Allowed, address)
+		}
+		if master && !slices.ContainsFunc(p.Groups, c.letsVRRPThrough) {
+			c.T.Errorf("no security group of %s, %v, lets VRRP through among its members", n.Name, p.Groups)
+		}
+	}
+	c.Until("one master has "+address, func() error {
+		var holders []string
+		for _, n := range masters {
+			if strings.Contains(c.run(n, "ip", "-oneline", "address"), " "+address+"/") {
+				holders = append(holders, n.Name)
+			}
+		}
+		if len(holders) != 1 {
+			return fmt.Errorf("it is on %q", holders)
+		}
+		return nil
+	})
+}
+
+// letsVRRPThrough says whether the members of a security group reach each other by VRRP.
+func (c *cluster) letsVRRPThrough(group string) bool {
+	c.T.Helper()
+	var list struct {
+		Rules []struct {
+			Protocol *string
+			Remote   string `json:"remote_group_id"`
+		} `json:"security_group_rules"`
+	}
+	c.call(http.MethodGet, openstack.NeutronURL+"/security-group-rules?direction=ingress&ethertype=IPv4&security_group_id="+group, nil, &list)
+	for _, r := range list.Rules {
+		if r.Remote == group && (r.Protocol == nil || *r.Protocol == "vrrp" || *r.Protocol == "112") {
+			return true
+		}
+	}
+	return false
+}
+
+// vim is one of Tacker's.
+type vim struct {
+	Name       string `json:"name"`
+	URL        string `json:"auth_url"`
+	Credential struct {
+		Token string `json:"bearer_token"`
+		CA    string `json:"ssl_ca_cert"`
+	} `json:"auth_cred"`
+}
+
+// vims are all that Tacker has.
+func (m *tacker) vims() []vim {
+	m.T.Helper()
+	var database struct{ VIMs []vim }
+	m.readJSON(m.path("state.json"), &database)
+	return database.VIMs
+}
+
+// byTheVIM makes a Deployment as Tacker would, with the VIM alone, on Tacker's machine.
+func (s *scripted) byTheVIM(*results.Case) {
+	all, url := s.tacker.vims(), "https://"+net.JoinHostPort(s.life.cluster.sharedAddress(), "6443")
+	if len(all) != 1 || all[0].Name != "kubernetes_vim" || all[0].URL != url {
+		s.T.Fatalf("Tacker has the VIMs %+v, want kubernetes_vim at %s", all, url)
+	}
+	of := all[0]
+	access, err := yaml.Marshal(object{
+		"apiVersion": "v1", "kind": "Config", "current-context": of.Name,
+		"clusters": []object{{"name": of.Name, "cluster": object{"server": of.URL, "certificate-authority-data": []byte(of.Credential.CA)}}},
+		"users":    []object{{"name": of.Name, "user": object{"token": of.Credential.Token}}},
+		"contexts": []object{{"name": of.Name, "context": object{"cluster": of.Name, "user": of.Name}}},
+	})
+	kubeconfig, manifest := s.tacker.path("vim.kubeconfig"), s.tacker.path("deployment.yaml")
+	if err := errors.Join(err, os.WriteFile(kubeconfig, access, 0o600), os.WriteFile(manifest, []byte(deployment), 0o600)); err != nil {
+		s.T.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"apply", "-f", manifest},
+		{"wait", "--for=condition=Available", "--timeout=3m", "deployment/by-the-vim"},
+	} {
+		kubectl := append([]string{filepath.Join(s.kubelet.Programs, "usr/bin/kubectl"), "--kubeconfig", kubeconfig}, args...)
+		if out, err := s.Lab.Command(s.T.Context(), kubectl...).CombinedOutput(); err != nil {
+			s.T.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+const deployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: by-the-vim}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: by-the-vim}}
+  template:
+    metadata: {labels: {app: by-the-vim}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: ` + kube.TestImage + `
+        command: [busybox, httpd, -f, -p, "8080"]
+        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
+`
