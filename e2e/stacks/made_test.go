@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -35,11 +36,11 @@ func (w *world) packageOfMade() (folder string) {
 	return folder
 }
 
-// wantsKubernetes adds kubernetes to the request, and the endpoint that several masters need.
-func (v *tackerVNF) wantsKubernetes() {
+// wantsKubernetes adds kubernetes to the request, whose members it returns.
+func (v *tackerVNF) wantsKubernetes() object {
 	wanted := v.parameters["k8s_cluster_installation_param"].(object)
 	wanted["kubernetes"] = object{"version": "1.34.4", "pod_network_manifest_path": "Files/pod-network.yaml", "kubeadm_config_path": "Files/kubeadm.yaml"}
-	wanted["master_node"].(object)["cluster_cp_name"] = sharedPoint
+	return wanted
 }
 
 // allReady asserts that the cluster, if nodehitch has made it, has a Node for each master and
@@ -162,11 +163,13 @@ func (m *tacker) vims() []vim {
 	return database.VIMs
 }
 
-// byTheVIM makes a Deployment as Tacker would, with the VIM alone, on Tacker's machine.
-func (s *scripted) byTheVIM(*results.Case) {
-	all, url := s.tacker.vims(), "https://"+net.JoinHostPort(s.life.cluster.sharedAddress(), "6443")
+// deploys makes a Deployment by the only VIM, which is that of the cluster at this address, with nothing
+// else than Tacker has of it, on Tacker's machine.
+func (m *tacker) deploys(kubelet *lab.Kubelet, address string) {
+	m.T.Helper()
+	all, url := m.vims(), "https://"+net.JoinHostPort(address, "6443")
 	if len(all) != 1 || all[0].Name != "kubernetes_vim" || all[0].URL != url {
-		s.T.Fatalf("Tacker has the VIMs %+v, want kubernetes_vim at %s", all, url)
+		m.T.Fatalf("Tacker has the VIMs %+v, want kubernetes_vim at %s", all, url)
 	}
 	of := all[0]
 	access, err := yaml.Marshal(object{
@@ -175,18 +178,43 @@ func (s *scripted) byTheVIM(*results.Case) {
 		"users":    []object{{"name": of.Name, "user": object{"token": of.Credential.Token}}},
 		"contexts": []object{{"name": of.Name, "context": object{"cluster": of.Name, "user": of.Name}}},
 	})
-	kubeconfig, manifest := s.tacker.path("vim.kubeconfig"), s.tacker.path("deployment.yaml")
+	kubeconfig, manifest := m.path("vim.kubeconfig"), m.path("deployment.yaml")
 	if err := errors.Join(err, os.WriteFile(kubeconfig, access, 0o600), os.WriteFile(manifest, []byte(deployment), 0o600)); err != nil {
-		s.T.Fatal(err)
+		m.T.Fatal(err)
 	}
 	for _, args := range [][]string{
 		{"apply", "-f", manifest},
 		{"wait", "--for=condition=Available", "--timeout=3m", "deployment/by-the-vim"},
 	} {
-		kubectl := append([]string{filepath.Join(s.kubelet.Programs, "usr/bin/kubectl"), "--kubeconfig", kubeconfig}, args...)
-		if out, err := s.Lab.Command(s.T.Context(), kubectl...).CombinedOutput(); err != nil {
-			s.T.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		kubectl := append([]string{filepath.Join(kubelet.Programs, "usr/bin/kubectl"), "--kubeconfig", kubeconfig}, args...)
+		if out, err := m.Lab.Command(m.T.Context(), kubectl...).CombinedOutput(); err != nil {
+			m.T.Fatalf("kubectl %v: %v\n%s", args, err, out)
 		}
+	}
+}
+
+func (s *scripted) byTheVIM(*results.Case) {
+	s.tacker.deploys(s.kubelet, s.life.cluster.sharedAddress())
+}
+
+// byTheDriver makes a smaller cluster by the v1 driver.
+func (s *scripted) byTheDriver(r *results.Case) {
+	v := s.tacker.newV1("simple", clusterRequest, s.files)
+	wanted := v.wantsKubernetes()
+	delete(wanted, "storage_server")
+	delete(wanted, "pv_registration_params")
+	c := &cluster{vnf: v.vnf, made: true}
+	begun(v, map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 2}, r)
+	c.allReady()
+	s.tacker.deploys(s.kubelet, c.one(api.RoleMaster).Addresses[0])
+	v.terminate(r)
+	s.tacker.hasNoVIM()
+}
+
+func (m *tacker) hasNoVIM() {
+	m.T.Helper()
+	if left := m.vims(); len(left) > 0 {
+		m.T.Errorf("Tacker still has %+v", left)
 	}
 }
 

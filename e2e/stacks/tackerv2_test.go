@@ -27,9 +27,10 @@ func TestTackersScript(t *testing.T) {
 	w := newWorld(t, nil)
 	w.hyper.equip(lab.EngineInstalled, kubelet)
 	w.ownNetwork()
-	v := w.newTacker().newV2("complex-storage", clusterRequest, w.packageOfMade(), append([]string{"masterNode", "masterNode"}, clusterServers...)...)
-	v.wantsKubernetes()
-	s := &scripted{v2: v, life: lifeOf(v, 3), kubelet: kubelet}
+	files := w.packageOfMade()
+	v := w.newTacker().newV2("complex-storage", clusterRequest, files, append([]string{"masterNode", "masterNode"}, clusterServers...)...)
+	v.wantsKubernetes()["master_node"].(object)["cluster_cp_name"] = sharedPoint
+	s := &scripted{v2: v, life: lifeOf(v, 3), kubelet: kubelet, files: files}
 	s.life.cluster.made = true
 	w.inOrder(
 		step{"tacker-v2-rollback", "an instantiation whose machines do not boot fails at its deadline; its rollback leaves no instance", s.rolledBack},
@@ -44,6 +45,7 @@ func TestTackersScript(t *testing.T) {
 		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are another cluster", s.life.healEntire},
 		step{"tacker-v2-vim-again", "the VIM is that of the other cluster, and makes a Deployment there", s.byTheVIM},
 		step{"tacker-v2-terminate", "the script's TERMINATE leaves no node, no instance and no VIM", s.terminated},
+		step{"tacker-made", "the v1 driver makes a cluster of one master in the same way, with a VIM that makes a Deployment, and terminates it", s.byTheDriver},
 	)
 }
 
@@ -253,6 +255,7 @@ type scripted struct {
 	*v2
 	life    *life
 	kubelet *lab.Kubelet
+	files   string // of its package
 }
 
 // asV2 are the extVirtualLinks of a v1 request in the form of the v2 API, in which Tacker needs to know
@@ -328,7 +331,5 @@ func (s *scripted) scaleIn(*results.Case) {
 
 func (s *scripted) terminated(r *results.Case) {
 	s.terminate(r)
-	if left := s.tacker.vims(); len(left) > 0 {
-		s.T.Errorf("Tacker still has %+v", left)
-	}
+	s.tacker.hasNoVIM()
 }
