@@ -123,6 +123,9 @@ func (e *evaluator) function(name string, argument any) (result any, is bool) {
 		if r.Type == "OS::Heat::MultipartMime" { // Nova gets it
 			return "the id of " + e.multipart(r), true
 		}
+		if r.Type == "OS::Neutron::SecurityGroup" {
+			return argument, true
+		}
 		config, err := yaml.Marshal(e.value(r.Properties["cloud_config"]))
 		if err != nil {
 			e.t.Fatal(err)

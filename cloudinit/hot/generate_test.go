@@ -24,10 +24,11 @@ type server struct{ VDU, CP, Agent, After string }
 
 // shape is what one template is made of.
 type shape struct {
-	Complex, Storage, Shared bool
-	Node, CP, Group          string
-	Server                   server
-	Parameters               string
+	Complex, Storage bool
+	Shared, Grouped  bool // a member: with the masters' address, with security groups
+	Node, CP, Group  string
+	Server           server
+	Parameters       string
 }
 
 // generated are all templates, made of source/ and of what cloudinit renders.
@@ -39,8 +40,9 @@ func generated(t *testing.T) map[string]string {
 	return map[string]string{
 		Agent:                       agent(t),
 		"nodehitch-master.yaml":     render(t, "member", shape{Node: "masterNode", CP: "masterNode_CP1", Group: "master_instance"}),
-		"nodehitch-master-vip.yaml": render(t, "member", shape{Shared: true, Node: "masterNode", CP: "masterNode_CP1", Group: "master_instance"}),
+		"nodehitch-master-vip.yaml": render(t, "member", shape{Shared: true, Grouped: true, Node: "masterNode", CP: "masterNode_CP1", Group: "master_instance"}),
 		"nodehitch-worker.yaml":     render(t, "member", shape{Node: "workerNode", CP: "workerNode_CP2", Group: "worker_instance"}),
+		"nodehitch-worker-vip.yaml": render(t, "member", shape{Grouped: true, Node: "workerNode", CP: "workerNode_CP2", Group: "worker_instance"}),
 		"simple.yaml":               render(t, "cluster", shape{Parameters: parameters}),
 		"simple-storage.yaml":       render(t, "cluster", shape{Storage: true, Server: storage, Parameters: parameters}),
 		"complex.yaml":              render(t, "cluster", shape{Complex: true, Parameters: parameters}),

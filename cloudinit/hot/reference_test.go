@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // required are the properties that a resource of Heat's own must have here.
@@ -19,6 +21,7 @@ var required = map[string][]string{
 	"OS::Heat::WaitConditionHandle": {},
 	"OS::Heat::ScalingPolicy":       {"auto_scaling_group_id", "adjustment_type", "scaling_adjustment"},
 	"OS::Neutron::Port":             {"network"},
+	"OS::Neutron::SecurityGroup":    {"rules"},
 	"OS::Nova::Server":              {"flavor", "image", "networks", "user_data", "user_data_format", "user_data_update_policy"},
 	"OS::Nova::ServerGroup":         {"policies"},
 }
@@ -138,6 +141,50 @@ func (c *checker) reference(where, name string, path []any, conditions []string)
 	}
 }
 
+// VRRP reaches a master only from a master, and the servers of a cluster reach each other.
+func TestOnlyMastersAcceptVRRP(t *testing.T) {
+	all := parsed(t)
+	for _, name := range []string{"complex.yaml", "complex-storage.yaml"} {
+		e := evaluate(t, Files()[name], map[string]any{"security_groups": []any{"own"}})
+		got := map[string]string{}
+		for where, r := range e.Resources {
+			member, _ := r.Properties["resource"].(map[string]any)
+			switch {
+			case r.Type == "OS::Neutron::SecurityGroup":
+				var accepted []string
+				for _, rule := range e.value(r.Properties["rules"]).([]any) {
+					rule := rule.(map[string]any)
+					accepted = append(accepted, fmt.Sprint(rule["protocol"]))
+					if rule["remote_mode"] != "remote_group_id" || rule["remote_group_id"] != nil {
+						t.Errorf("%s: %s accepts what is not from its members: %v", name, where, rule)
+					}
+				}
+				slices.Sort(accepted)
+				got[where] = strings.Join(accepted, " ")
+			case member != nil:
+				got[where] = fmt.Sprint(e.value(member["properties"].(map[string]any)["security_groups"]))
+				for port, r := range all[member["type"].(string)].Resources {
+					if groups := fmt.Sprint(r.Properties["security_groups"]); r.Type == "OS::Neutron::Port" && groups != "map[get_param:security_groups]" {
+						t.Errorf("%s: the port %s of %s has the security groups %s", name, port, where, groups)
+					}
+				}
+			case where == "storage_server_CP":
+				got[where] = fmt.Sprint(e.value(r.Properties["security_groups"]))
+			}
+		}
+		want := map[string]string{
+			"cluster_security_group": "4 icmp ipv6-icmp tcp tcp udp udp", "masters_security_group": "vrrp vrrp",
+			"master_instance": "[cluster_security_group masters_security_group own]", "worker_instance": "[cluster_security_group own]",
+		}
+		if e.Resources["storage_server"] != nil {
+			want["storage_server_CP"] = "[cluster_security_group own]"
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
 func parsed(t *testing.T) map[string]*hotTemplate {
 	all := map[string]*hotTemplate{}
 	for name, text := range Files() {
@@ -150,7 +197,7 @@ func parsed(t *testing.T) map[string]*hotTemplate {
 
 func TestEveryReferenceResolves(t *testing.T) {
 	all := parsed(t)
-	if len(all) != 9 {
+	if len(all) != 10 {
 		t.Errorf("%d templates", len(all))
 	}
 	texts := maps.Clone(Files())
