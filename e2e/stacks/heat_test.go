@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/cloudinit/hot"
-	"github.com/nodehitch/nodehitch/e2e/openstack"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -23,7 +22,6 @@ func TestHeat(t *testing.T) {
 		do          func(*vnf, *results.Case)
 	}{
 		{"templates", "each template, as hitchctl writes them, is valid to `openstack orchestration template validate`", (*vnf).templates},
-		{"vrrp", "Heat and Neutron take the rule of the guide that lets VRRP through among masters in a security group of their own", (*vnf).vrrp},
 		{"heat-waits", "with nodehitch_wait_for_nodes the stack is complete when its machines are; they enroll while Heat is still creating it", (*vnf).waitedFor},
 		{"made-anew", "the whole VNF is healed by a new stack of the same name, which waits for its machines; the controller finds its id", (*vnf).madeAnew},
 	} {
@@ -72,30 +70,6 @@ func (v *vnf) templates(r *results.Case) {
 	r.Figure("valid templates", "%d", valid)
 	if len(written) != valid+2 {
 		v.T.Errorf("%d of %d files are valid templates; two are environments", valid, len(written))
-	}
-}
-
-// vrrp makes a stack of what docs/heat-templates.md says of security groups.
-func (v *vnf) vrrp(*results.Case) {
-	guide, err := os.ReadFile("../../docs/heat-templates.md")
-	if err != nil {
-		v.T.Fatal(err)
-	}
-	_, rule, found := strings.Cut(string(guide), "\n    masters_vrrp:\n")
-	rule, _, ended := strings.Cut(rule, "\n    # in the properties of each master's port\n")
-	if !found || !ended {
-		v.T.Fatal("docs/heat-templates.md has no masters_vrrp")
-	}
-	stack, err := v.account.CreateStack(v.T.Context(), openstack.Template{Name: "vrrp", Text: "heat_template_version: 2018-08-31\nresources:\n" +
-		"    masters: {type: OS::Neutron::SecurityGroup}\n    masters_vrrp:\n" + strings.ReplaceAll(rule, "<the masters' group>", "{get_resource: masters}")})
-	if err != nil {
-		v.T.Fatal(err)
-	}
-	if s, err := v.account.WaitStack(v.T.Context(), stack); err != nil || s.Status != "CREATE_COMPLETE" {
-		v.T.Errorf("the stack is %s: %s (%v)", s.Status, s.Reason, err)
-	}
-	if err := v.account.DeleteStack(v.T.Context(), stack); err != nil {
-		v.T.Error(err)
 	}
 }
 

@@ -84,7 +84,7 @@ type port struct {
 	Groups []string `json:"security_groups"`
 }
 
-// port is that of a node's server.
+// port is the only one of a node's server, whose machine has to have its address.
 func (c *cluster) port(n api.Node) port {
 	c.T.Helper()
 	var list struct{ Ports []port }
@@ -92,25 +92,40 @@ func (c *cluster) port(n api.Node) port {
 	if len(list.Ports) != 1 || len(list.Ports[0].Fixed) != 1 {
 		c.T.Fatalf("Neutron has the ports %+v of %s, want one with one address", list.Ports, n.Name)
 	}
-	return list.Ports[0]
+	p := list.Ports[0]
+	if out := c.run(n, "ip", "-oneline", "address"); !strings.Contains(out, " "+p.Fixed[0].Address+"/") {
+		c.T.Errorf("%s has not its port's address %s:\n%s", n.Name, p.Fixed[0].Address, out)
+	}
+	return p
 }
 
-// shared compares Neutron's ports with the machines.
+// shared compares Neutron's ports with the machines, and with what the masters need and nobody else may.
 func (s *scripted) shared(*results.Case) {
 	c := s.life.cluster
 	address := c.sharedAddress()
 	masters := c.nodes(api.RoleMaster)
-	for _, n := range slices.Concat(masters, c.nodes(api.RoleWorker)) {
+	var ofOthers []string
+	for _, n := range slices.Concat(c.nodes(api.RoleWorker), c.nodes(api.RoleStorage)) {
 		p := c.port(n)
-		if out := c.run(n, "ip", "-oneline", "address"); !strings.Contains(out, " "+p.Fixed[0].Address+"/") {
-			c.T.Errorf("%s has not its port's address %s:\n%s", n.Name, p.Fixed[0].Address, out)
+		ofOthers = append(ofOthers, p.Groups...)
+		if len(p.Allowed) > 0 {
+			c.T.Errorf("%s may have %+v besides its own address", n.Name, p.Allowed)
 		}
-		master := n.Role == api.RoleMaster
-		if allowed := len(p.Allowed) == 1 && p.Allowed[0].Address == address; allowed != master || !master && len(p.Allowed) > 0 {
-			c.T.Errorf("%s, a %s, may have %+v besides; the masters share %s", n.Name, n.Role, p.Allowed, address)
+	}
+	for _, n := range masters {
+		p := c.port(n)
+		if len(p.Allowed) != 1 || p.Allowed[0].Address != address {
+			c.T.Errorf("%s may have %+v besides its own address; the masters share %s", n.Name, p.Allowed, address)
 		}
-		if master && !slices.ContainsFunc(p.Groups, c.letsVRRPThrough) {
-			c.T.Errorf("no security group of %s, %v, lets VRRP through among its members", n.Name, p.Groups)
+		var from []string // whose VRRP it accepts
+		for _, group := range p.Groups {
+			from = append(from, c.acceptVRRPFrom(group)...)
+		}
+		if !slices.ContainsFunc(from, func(group string) bool { return slices.Contains(p.Groups, group) }) {
+			c.T.Errorf("%s accepts VRRP from the security groups %q, and is in %q; want it from other masters", n.Name, from, p.Groups)
+		}
+		if slices.ContainsFunc(from, func(group string) bool { return group == "" || slices.Contains(ofOthers, group) }) {
+			c.T.Errorf("%s accepts VRRP from the security groups %q; workers and the storage server are in %q", n.Name, from, ofOthers)
 		}
 	}
 	c.Until("one master has "+address, func() error {
@@ -127,8 +142,9 @@ func (s *scripted) shared(*results.Case) {
 	})
 }
 
-// letsVRRPThrough says whether the members of a security group reach each other by VRRP.
-func (c *cluster) letsVRRPThrough(group string) bool {
+// acceptVRRPFrom is from whom the members of a security group accept VRRP over IPv4: a group, or ""
+// for what is no group.
+func (c *cluster) acceptVRRPFrom(group string) (from []string) {
 	c.T.Helper()
 	var list struct {
 		Rules []struct {
@@ -138,11 +154,11 @@ func (c *cluster) letsVRRPThrough(group string) bool {
 	}
 	c.call(http.MethodGet, openstack.NeutronURL+"/security-group-rules?direction=ingress&ethertype=IPv4&security_group_id="+group, nil, &list)
 	for _, r := range list.Rules {
-		if r.Remote == group && (r.Protocol == nil || *r.Protocol == "vrrp" || *r.Protocol == "112") {
-			return true
+		if r.Protocol == nil || *r.Protocol == "vrrp" || *r.Protocol == "112" {
+			from = append(from, r.Remote)
 		}
 	}
-	return false
+	return from
 }
 
 // vim is one of Tacker's.

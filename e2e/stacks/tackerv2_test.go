@@ -35,7 +35,7 @@ func TestTackersScript(t *testing.T) {
 	w.inOrder(
 		step{"tacker-v2-rollback", "an instantiation whose machines do not boot fails at its deadline; its rollback leaves no instance", s.rolledBack},
 		step{"tacker-v2-instantiate", "the package for the v2 API, its UserData class and its script bring the spec's additionalParams with kubernetes to a cluster whose Nodes are Ready, with the storage server's PersistentVolumes, in a stack of Heat with these parameters and no topology typed; the package files come from where Tacker keeps the package", s.life.create},
-		step{"tacker-v2-address", "Neutron lets each master, and no other, have the shared address, and VRRP through among them; the machines have their ports' addresses, and one master has the shared one", s.shared},
+		step{"tacker-v2-address", "Neutron lets each master, and no other server, have the shared address, and VRRP through among masters alone; the machines have their ports' addresses, and one master has the shared one", s.shared},
 		step{"tacker-v2-vim", "with the address, CA and token of the VIM that Tacker has, a Deployment is made and becomes available", s.byTheVIM},
 		step{"tacker-v2-scale-out", "a worker that Heat adds is Ready once scale_end returns", s.scaleOut},
 		step{"tacker-v2-scale-in", "the worker that the grant removes has left the cluster, and its identity is void, once scale_end returns", s.scaleIn},
