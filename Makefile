@@ -111,7 +111,7 @@ e2e-table: ## The table of the parts of make e2e that were run, each when it was
 .PHONY: e2e-openstack
 e2e-openstack: export NODEHITCH_OPENSTACK := 1
 e2e-openstack: export NODEHITCH_LAB := required
-e2e-openstack: deps build kube openstack ## The black-box cases in a real OpenStack (root)
+e2e-openstack: deps build kubernetes openstack ## The black-box cases in a real OpenStack (root)
 	$(call black-box,openstack,1,150m,-v $(OPENSTACK))
 
 .PHONY: e2e-replicas

@@ -1,8 +1,10 @@
 package stacks
 
 import (
+	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,16 +38,20 @@ func TestCluster(t *testing.T) {
 	)
 }
 
-// cluster is a VNF whose master leads to a Kubernetes API.
+// cluster is a VNF whose masters lead to a Kubernetes API: to one beside them, or to their own.
 type cluster struct {
 	*vnf
 	kube *kube.Cluster
+	made bool // by nodehitch, of the machines: kube is nil
 }
 
-// newKubernetes replaces the Kubernetes API by an empty one; masters find it as soon as
-// they are up.
+// newKubernetes replaces the Kubernetes API beside the masters by an empty one; they find it as
+// soon as they are up.
 func (c *cluster) newKubernetes() {
 	c.T.Helper()
+	if c.made {
+		return
+	}
 	c.kube = kubetest.Replace(c.hyper.t, c.kube, c.Lab)
 	admin, err := c.kube.Kubeconfig("kubernetes-admin", "system:masters")
 	if err != nil {
@@ -135,12 +141,22 @@ func (c *cluster) terminate(*results.Case) {
 
 func (c *cluster) kubectl(args ...string) string {
 	c.T.Helper()
-	return kubetest.Kubectl(c.T, c.kube, args...)
+	return kubetest.Kubectl(c.T, c, args...)
+}
+
+// Kubectl runs it as the cluster's administrator.
+func (c *cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	if !c.made {
+		return c.kube.Kubectl(ctx, args...)
+	}
+	master := c.hyper.machine(c.nodes(api.RoleMaster)[0].ID)
+	out, err := master.Exec(ctx, append([]string{"kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf"}, args...)...)
+	return strings.TrimSpace(string(out)), err
 }
 
 // available waits until the three volumes of the package are Available, each at the
 // storage server's address in Neutron.
 func (c *cluster) available() {
 	c.T.Helper()
-	kubetest.Available(c.T, c.kube, netip.MustParseAddr(c.one(api.RoleStorage).Addresses[0]))
+	kubetest.Available(c.T, c, netip.MustParseAddr(c.one(api.RoleStorage).Addresses[0]))
 }

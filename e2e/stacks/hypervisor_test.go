@@ -33,7 +33,8 @@ type hypervisor struct {
 	begun    map[string]bool       // by server id: its machine is booting
 	booting  sync.WaitGroup
 	brought  []brought
-	engine   lab.Engine // of machines that boot from now on
+	engine   lab.Engine   // of machines that boot from now on
+	kubelet  *lab.Kubelet // the same
 }
 
 // newHypervisor keeps the machines in line with Nova until the test ends.
@@ -128,7 +129,7 @@ func (h *hypervisor) power(ctx context.Context, s server) error {
 	if strings.Contains(s.Name, "storage") {
 		boot, spec.Cold = h.lab.VM, true
 	} else {
-		spec.Engine = h.equipment()
+		spec.Engine, spec.Kubelet = h.equipment()
 	}
 	began := time.Now()
 	node, err := boot(ctx, spec)

@@ -29,12 +29,8 @@ func TestRegistry(t *testing.T) {
 	if err := w.Lab.BuildEngines(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.hyper.equip(lab.EngineInstalled)
-	// vip_CP needs a network of the project's own.
-	if err := w.account.OwnNetwork(t.Context(), "own", "10.10.0.32", "10.10.0.239"); err != nil {
-		t.Fatal(err)
-	}
-	w.network = "own"
+	w.hyper.equip(lab.EngineInstalled, nil)
+	w.ownNetwork()
 
 	began := time.Now()
 	server := w.newVNF("registry", registryRequest, w.registryPackage(), nil)

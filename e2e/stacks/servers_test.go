@@ -38,17 +38,17 @@ func (h *hypervisor) bring(name, path string, content []byte) {
 	h.brought = append(h.brought, brought{name, path, content})
 }
 
-// equip gives containers that boot from now on a container engine.
-func (h *hypervisor) equip(e lab.Engine) {
+// equip gives containers that boot from now on a container engine, and a kubelet unless it is nil.
+func (h *hypervisor) equip(e lab.Engine, k *lab.Kubelet) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	h.engine = e
+	h.engine, h.kubelet = e, k
 }
 
-func (h *hypervisor) equipment() lab.Engine {
+func (h *hypervisor) equipment() (lab.Engine, *lab.Kubelet) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	return h.engine
+	return h.engine, h.kubelet
 }
 
 // servers are those of all projects.

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -64,13 +63,6 @@ func (d *driven) refused(*results.Case) {
 	}
 }
 
-// grown are the nodes with this many workers.
-func grown(workers int) map[api.Role]int {
-	count := maps.Clone(whole)
-	count[api.RoleWorker] = workers
-	return count
-}
-
 func scaling(kind string, steps int) object {
 	return object{"type": kind, "aspect_id": "worker_instance", "number_of_steps": steps}
 }
@@ -79,7 +71,7 @@ func (d *driven) scaleOut(*results.Case) {
 	d.operation("SCALE")
 	d.patch(object{"worker_desired": 3})
 	d.hook("scale_end", scaling("SCALE_OUT", 1), object{"scale_out_id_list": memberStacks(d.workers()[:1])})
-	d.attested(grown(3))
+	d.life.scaled(3)
 }
 
 func (d *driven) neverCame(*results.Case) {
@@ -96,7 +88,7 @@ func (d *driven) neverCame(*results.Case) {
 	d.hyper.leaveOff(project, false)
 	d.tacker.configure(hookDeadline)
 	d.hook("scale_end", scaling("SCALE_OUT", 1), added)
-	d.attested(grown(4))
+	d.life.scaled(4)
 }
 
 // scaleIn updates the group, because the scaling policies that v1 signals do nothing in this
@@ -125,7 +117,7 @@ func (d *driven) scaleIn(r *results.Case) {
 	if after := len(d.operations()); after != records {
 		d.T.Errorf("there were %d operations, there are %d", records, after)
 	}
-	d.attested(whole)
+	d.life.scaled(2)
 }
 
 // ours is a claim of a volume that nodehitch has registered.

@@ -56,7 +56,25 @@ func lifeOf(h hooked, masters int) *life {
 	return &life{hooked: h, cluster: &cluster{vnf: h.asOnboarded().vnf}, count: count}
 }
 
-func (l *life) create(r *results.Case) { l.cluster.byTacker(l.hooked, l.count, r) }
+func (l *life) create(r *results.Case) {
+	l.cluster.byTacker(l.hooked, l.count, r)
+	l.cluster.allReady()
+}
+
+// sound asserts what holds after every operation: each machine is in its role, and in the cluster that
+// the machines have made.
+func (l *life) sound() {
+	l.asOnboarded().T.Helper()
+	l.asOnboarded().attested(l.count)
+	l.cluster.allReady()
+}
+
+// scaled says that there are this many workers from now on.
+func (l *life) scaled(workers int) {
+	l.asOnboarded().T.Helper()
+	l.count[api.RoleWorker] = workers
+	l.sound()
+}
 
 func (l *life) healWorker(*results.Case) { l.healMember("workerNode") }
 func (l *life) healMaster(*results.Case) { l.healMember("masterNode") }
@@ -74,7 +92,7 @@ func (l *life) healMember(vdu string) {
 	if targets := all[len(all)-1].Targets; len(targets) != 1 || targets[0].NodeID != successor.PhysicalID {
 		v.T.Errorf("the END was about %+v, want the successor %s alone", targets, successor.PhysicalID)
 	}
-	v.attested(l.count)
+	l.sound()
 }
 
 // healStorage is of a storage server whose volumes no claim uses.
@@ -91,7 +109,7 @@ func (l *life) healStorage(*results.Case) {
 		v.T.Errorf("the file holds %q", got)
 	}
 	c.available()
-	v.attested(l.count)
+	l.sound()
 }
 
 // withdrawn asserts that the cluster has no PersistentVolume.
@@ -110,5 +128,5 @@ func (l *life) healEntire(*results.Case) {
 		v.T.Errorf("the instance has the stack %s; Heat had %s and made %s", i.StackID, before, v.stack)
 	}
 	l.cluster.available()
-	v.attested(l.count)
+	l.sound()
 }

@@ -51,7 +51,7 @@ func newTackerWithEngines(t *testing.T) *tacker {
 	if err := w.Lab.BuildEngines(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.hyper.equip(lab.EngineInstalled)
+	w.hyper.equip(lab.EngineInstalled, nil)
 	return w.newTacker()
 }
 

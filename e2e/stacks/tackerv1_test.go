@@ -55,7 +55,9 @@ func (v *v1) request() object {
 // operation makes Tacker begin another one. Its database has this, and the kept parameters.
 func (v *v1) operation(name string) {
 	v.T.Helper()
-	state := object{}
+	var state object // VIMs stay
+	v.tacker.readJSON(v.tacker.path("state.json"), &state)
+	delete(state, "vnf_attributes")
 	if v.kept != "" {
 		state["vnf_attributes"] = []object{{"vnf_id": v.id, "key": "stack_param", "value": v.kept}}
 	}

@@ -13,27 +13,39 @@ import (
 
 	"github.com/nodehitch/nodehitch/cloudinit/hot"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
+	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // TestTackersScript takes a VNF through its life by what Tacker's v2 API has alone: a package,
-// the spec's additionalParams, the UserData class and the script.
+// the spec's additionalParams, the UserData class and the script. With kubernetes in them, its
+// machines become a real cluster of three masters that share an address.
 func TestTackersScript(t *testing.T) {
-	kubetest.Require(t)
+	kubelet := kubetest.Machines(t)
 	w := newWorld(t, nil)
-	v := w.newTacker().newV2("simple-storage", clusterRequest, clusterPackage, clusterServers...)
-	s := &scripted{v2: v, life: lifeOf(v, 1)}
+	w.hyper.equip(lab.EngineInstalled, kubelet)
+	w.ownNetwork()
+	files := w.packageOfMade()
+	v := w.newTacker().newV2("complex-storage", clusterRequest, files, append([]string{"masterNode", "masterNode"}, clusterServers...)...)
+	v.wantsKubernetes()["master_node"].(object)["cluster_cp_name"] = sharedPoint
+	s := &scripted{v2: v, life: lifeOf(v, 3), kubelet: kubelet, files: files}
+	s.life.cluster.made = true
 	w.inOrder(
 		step{"tacker-v2-rollback", "an instantiation whose machines do not boot fails at its deadline; its rollback leaves no instance", s.rolledBack},
-		step{"tacker-v2-instantiate", "the package for the v2 API, its UserData class and its script bring the spec's additionalParams to Ready machines, in a stack of Heat with these parameters and no topology typed; the package files come from where Tacker keeps the package", s.life.create},
+		step{"tacker-v2-instantiate", "the package for the v2 API, its UserData class and its script bring the spec's additionalParams with kubernetes to a cluster whose Nodes are Ready, with the storage server's PersistentVolumes, in a stack of Heat with these parameters and no topology typed; the package files come from where Tacker keeps the package", s.life.create},
+		step{"tacker-v2-address", "Neutron lets each master, and no other server, have the shared address, and VRRP through among masters alone; the machines have their ports' addresses, and one master has the shared one", s.shared},
+		step{"tacker-v2-vim", "with the address, CA and token of the VIM that Tacker has, a Deployment is made and becomes available", s.byTheVIM},
 		step{"tacker-v2-scale-out", "a worker that Heat adds is Ready once scale_end returns", s.scaleOut},
-		step{"tacker-v2-scale-in", "the worker that the grant removes has left, and its identity is void, once scale_end returns", s.scaleIn},
+		step{"tacker-v2-scale-in", "the worker that the grant removes has left the cluster, and its identity is void, once scale_end returns", s.scaleIn},
 		step{"tacker-v2-heal-worker", "the successor of a worker is Ready once heal_end returns, and the END is about no other server", s.life.healWorker},
+		step{"tacker-v2-heal-master", "the same of a master: the cluster has three again", s.life.healMaster},
 		step{"tacker-v2-heal-storage", "heal_start withdraws the PersistentVolumes of the storage server, and after heal_end its successor serves them", s.life.healStorage},
-		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are Ready", s.life.healEntire},
-		step{"tacker-v2-terminate", "the script's TERMINATE leaves no node and no instance", s.terminate},
+		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are another cluster", s.life.healEntire},
+		step{"tacker-v2-vim-again", "the VIM is that of the other cluster, and makes a Deployment there", s.byTheVIM},
+		step{"tacker-v2-terminate", "the script's TERMINATE leaves no node, no instance and no VIM", s.terminated},
+		step{"tacker-made", "the v1 driver makes a cluster of one master in the same way, with a VIM that makes a Deployment, and terminates it", s.byTheDriver},
 	)
 }
 
@@ -241,7 +253,9 @@ func (v *v2) again(request, grant object) {
 // scripted is a cluster whose VNF the script takes through its life.
 type scripted struct {
 	*v2
-	life *life
+	life    *life
+	kubelet *lab.Kubelet
+	files   string // of its package
 }
 
 // asV2 are the extVirtualLinks of a v1 request in the form of the v2 API, in which Tacker needs to know
@@ -293,7 +307,7 @@ func (s *scripted) scaleOut(*results.Case) {
 	s.script("scale_start", request, grant)
 	s.patch(s.scaled(3))
 	s.script("scale_end", request, grant)
-	s.attested(grown(3))
+	s.life.scaled(3)
 }
 
 func (s *scripted) scaleIn(*results.Case) {
@@ -312,5 +326,10 @@ func (s *scripted) scaleIn(*results.Case) {
 	if n := s.node(leaving.PhysicalID); n.State != api.NodeRevoked {
 		s.T.Errorf("the worker that has left is %s", n.State)
 	}
-	s.attested(whole)
+	s.life.scaled(2)
+}
+
+func (s *scripted) terminated(r *results.Case) {
+	s.terminate(r)
+	s.tacker.hasNoVIM()
 }

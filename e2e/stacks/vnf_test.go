@@ -62,6 +62,15 @@ func (v *vnf) set(parameters map[string]any) {
 	}
 }
 
+// ownNetwork gives VNFs a network of their project's own, which vip_CP needs.
+func (w *world) ownNetwork() {
+	w.T.Helper()
+	w.network = "own"
+	if err := w.account.OwnNetwork(w.T.Context(), w.network, "10.10.0.32", "10.10.0.239"); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
 // places is where Tacker's `nfv` puts what the templates make.
 func (w *world) places() map[string]any {
 	machine := map[string]string{"flavor": openstack.Flavor, "image": openstack.Image}

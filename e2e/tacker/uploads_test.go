@@ -1,11 +1,14 @@
 package tacker
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
@@ -138,6 +141,39 @@ func TestSeveralPackagesWithOneVNFD(t *testing.T) {
 	for _, each := range []*vnf{v, script.vnf} {
 		if files := each.instance().Files; len(files) > 0 {
 			t.Errorf("the controller has got %+v", files)
+		}
+	}
+}
+
+// TestTheFilesOfAClusterThatIsMade has a package without the script, which nobody would run.
+func TestTheFilesOfAClusterThatIsMade(t *testing.T) {
+	results.Begin(t, suite, "uploads/kubernetes", "with kubernetes in the request both APIs send the Pod network, kubeadm's configuration and the PersistentVolumes, and take a package without script_path's file")
+	w := newTackerMachine(t)
+	made := func() *vnf {
+		v := w.newVNF()
+		v.wanted()["k8s_cluster_installation_param"].(object)["kubernetes"] = object{
+			"version": "1.34.4", "pod_network_manifest_path": "Files/pod-network.yaml", "kubeadm_config_path": "Files/kubeadm.yaml"}
+		err := errors.Join(os.RemoveAll(filepath.Join(v.files, "Scripts")),
+			os.WriteFile(filepath.Join(v.files, "Files/pod-network.yaml"), kube.PodNetwork, 0o600),
+			os.WriteFile(filepath.Join(v.files, "Files/kubeadm.yaml"), []byte(kube.ProxyConfiguration), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	v1, v2 := made(), made().asV2()
+	v1.instantiateStart()
+	v2.succeeds("instantiate_start", v2.body, nil)
+	for _, v := range []*vnf{v1, v2.vnf} {
+		i := v.instance()
+		var sent []string
+		for _, f := range i.Files {
+			sent = append(sent, f.Path)
+		}
+		slices.Sort(sent)
+		want := []string{"Files/kubeadm.yaml", "Files/kubernetes/nfs-pv1.yaml", "Files/kubernetes/nfs-pv2.yaml", "Files/kubernetes/nfs-pv3.yaml", "Files/pod-network.yaml"}
+		if !slices.Equal(sent, want) || len(i.MissingFiles) > 0 {
+			t.Errorf("the controller has %q and lacks %q, want %q", sent, i.MissingFiles, want)
 		}
 	}
 }

@@ -51,7 +51,9 @@ func (u *fileUses) add(use Use, path string, at fault.At) {
 }
 
 func (u *fileUses) cluster(c *Cluster, at fault.At) {
-	u.add(UseScript, c.ScriptPath, at.Key(keyScriptPath))
+	if c.Kubernetes == nil { // else nobody runs it
+		u.add(UseScript, c.ScriptPath, at.Key(keyScriptPath))
+	}
 	for i, pv := range c.PersistentVolumes {
 		u.add(UseManifest, pv.ManifestPath, at.Key(keyPVs).Index(i).Key(keyManifestPath))
 	}

@@ -33,7 +33,7 @@ func (o *object) checkKubernetes(c *Cluster) {
 		return
 	}
 	if c.ScriptPath != "" {
-		o.r.warn(o.key(keyScriptPath), "is not run: with %s, nodehitch makes the cluster; leave the script out of user_data too", keyKubernetes)
+		o.r.warn(o.key(keyScriptPath), "is not run: with %s, nodehitch makes the cluster; the package need not have the script, and user_data must not", keyKubernetes)
 	}
 	if c.Proxy == nil || !c.Proxy.NodeCIDR.IsValid() {
 		return

@@ -39,7 +39,6 @@ func TestKubernetes(t *testing.T) {
 	}
 	at := fault.Root.Key("additionalParams").Key("k8s_cluster_installation_param").Key("kubernetes")
 	uses := []params.FileUse{
-		{Use: params.UseScript, Path: "Scripts/install.sh", Pointer: "/additionalParams/k8s_cluster_installation_param/script_path"},
 		{Use: params.UsePodNetwork, Path: "Files/net.yaml", Pointer: string(at.Key("pod_network_manifest_path"))},
 		{Use: params.UseKubeadmConfig, Path: "Files/kubeadm.yaml", Pointer: string(at.Key("kubeadm_config_path"))},
 	}

@@ -38,7 +38,8 @@ type Report struct {
 // storage server and connections to private registries.
 type Cluster struct {
 	// ScriptPath is the package path of the script that installs the base
-	// cluster. It is kept and checked to exist; the agents do not run it.
+	// cluster. It is kept, and checked to exist unless nodehitch makes the
+	// cluster; the agents do not run it.
 	// 1. GUIDE: script_path.
 	ScriptPath string
 	// VIMName is the name that Tacker registers the cluster under as a VIM. Empty

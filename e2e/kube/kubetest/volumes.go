@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,13 +10,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
 
+// Administered is a cluster whose administrator runs kubectl: a *kube.Cluster, or one that machines
+// have made.
+type Administered interface {
+	Kubectl(ctx context.Context, args ...string) (string, error)
+}
+
 // Kubectl runs kubectl as the administrator, which has to succeed, and returns what it printed,
 // without the white space around it.
-func Kubectl(t *testing.T, c *kube.Cluster, args ...string) string {
+func Kubectl(t *testing.T, c Administered, args ...string) string {
 	t.Helper()
 	out, err := c.Kubectl(t.Context(), args...)
 	if err != nil {
@@ -43,7 +49,7 @@ func (v Volume) String() string {
 var VolumeNames = []string{"nfs-pv1", "nfs-pv2", "nfs-pv3"}
 
 // Volumes are all PersistentVolumes by name.
-func Volumes(t *testing.T, c *kube.Cluster) map[string]Volume {
+func Volumes(t *testing.T, c Administered) map[string]Volume {
 	t.Helper()
 	var list struct{ Items []Volume }
 	if err := json.Unmarshal([]byte(Kubectl(t, c, "get", "pv", "-o", "json")), &list); err != nil {
@@ -58,7 +64,7 @@ func Volumes(t *testing.T, c *kube.Cluster) map[string]Volume {
 
 // Available waits until the three volumes of the package are Available, and no other is there,
 // each at the server's address and its own directory.
-func Available(t *testing.T, c *kube.Cluster, server netip.Addr) {
+func Available(t *testing.T, c Administered, server netip.Addr) {
 	t.Helper()
 	sitetest.Until(t, "three volumes are Available", func() error {
 		all := Volumes(t, c)

@@ -9,7 +9,7 @@ mkdir -p /var/lib/glance/images /var/lib/glance/tasks /var/lib/glance/staging
 		echo "create database $name character set utf8mb3;"
 	done
 	echo "create user cloud@'127.0.0.1' identified by 'lab'; grant all on *.* to cloud@'127.0.0.1';"
-} | mariadb
+} | mariadb --wait # it listens at its port before it does at its socket
 
 identity_and_others() {
 	set -e
