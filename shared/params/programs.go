@@ -48,23 +48,23 @@ var architectures = map[elf.Machine]string{
 // or of take.
 func ReadPrograms(content io.Reader, take func(p Program, content io.Reader) error) error {
 	src := &source{reader: content}
-	var taking error
-	err := readArchive(src, expectedPrograms, func(archive *tar.Reader) error {
-		return readPrograms(archive, func(p Program, content io.Reader) error {
-			taking = take(p, content)
-			return taking
-		})
-	})
+	var refused takeError
+	err := readArchive(src, expectedPrograms, func(archive *tar.Reader) error { return readPrograms(archive, take) })
 	switch {
 	case src.err != nil:
 		return src.err
-	case taking != nil:
-		return taking
+	case errors.As(err, &refused):
+		return refused.err
 	case err != nil:
 		return fault.List{fault.Root.Fault(err.Error())}
 	}
 	return nil
 }
+
+// takeError is an error of who takes a program, and none of the archive.
+type takeError struct{ err error }
+
+func (e takeError) Error() string { return e.err.Error() }
 
 func readPrograms(archive *tar.Reader, take func(p Program, content io.Reader) error) error {
 	first, found := true, false
@@ -93,11 +93,11 @@ func readPrograms(archive *tar.Reader, take func(p Program, content io.Reader) e
 			return err
 		}
 		found = true
-		if err := take(p, whole); content.err == nil && err != nil {
-			return err
-		}
-		if content.err != nil {
+		switch err := take(p, whole); {
+		case content.err != nil:
 			return content.err
+		case err != nil:
+			return takeError{err}
 		}
 	}
 }
