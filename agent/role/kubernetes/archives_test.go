@@ -205,7 +205,7 @@ func TestWhichProgramsAreTaken(t *testing.T) {
 				return []byte("version = 2\n[plugins.'io.containerd.grpc.v1.cri'.cni]\nbin_dir = '/usr/lib/cni'\n"), nil
 			}
 		}, "/usr/lib/cni/bridge", "new", "True Installed", nil},
-		"an archive that is none": {[]string{"text"}, nil, kubelet, "", "Unknown InternalError", []string{"is not a tar archive"}},
+		"an archive that is none": {[]string{"text"}, nil, kubelet, "", "False ProgramMissing", []string{"is not a tar archive"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := bare(t, api.RoleWorker)

@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/containerdconf"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
@@ -96,8 +98,11 @@ func (p *preparation) unpack(ctx context.Context, archives []api.FileReference, 
 				return p.put(filepath.Join(programDirectory, program.Name), host.ProgramDirectories(), content)
 			})
 		})
+		if wrong := (fault.List)(nil); errors.As(err, &wrong) {
+			return converge.Wait(api.ReasonProgramMissing, "the archive of programs %.12s cannot be used: %v", ref.Sha256, err)
+		}
 		if err != nil {
-			return fmt.Errorf("the archive of programs %.12s: %w", ref.Sha256, err)
+			return err
 		}
 	}
 	if err := p.own(func(o *owned) { o.Installed = wanted }); err != nil {
