@@ -231,6 +231,13 @@ func TestProgramsAreReplacedOnlyBeforeTheMachineIsAMember(t *testing.T) {
 	r.programs(released(t, version))
 	r.becomes(member, "True Joined")
 	r.hasFile("/usr/local/bin/kubelet", "v"+version, 0o755)
+
+	delete(r.m.Files, "/usr/local/bin/kubelet") // the same archives bring the same
+	r.programs(released(t, version))
+	r.becomes(installed, "True Installed")
+	r.hasFile("/usr/local/bin/kubelet", "v"+version, 0o755)
+	r.idle()
+
 	r.programs(released(t, "1.34.5"))
 	r.doc.Kubernetes.Version = "1.34.5"
 	r.expect(installed, "False VersionDiffers", "kubeadm is of version 1.34.4; expected 1.34.5")

@@ -27,7 +27,8 @@ const (
 )
 
 // install plans that the machine gets the programs of the archives, once for each set of
-// archives. On a machine that is a member, or may have begun to be one, no program is changed.
+// archives. A machine that is a member, or may have begun to be one, gets back what is gone of the
+// archives that it has, and nothing of others.
 func (p *preparation) install() error {
 	archives := p.section.ProgramArchives
 	if len(archives) == 0 {
@@ -37,11 +38,11 @@ func (p *preparation) install() error {
 	if err != nil {
 		return err
 	}
-	if begun, err := p.begun(o); begun || err != nil {
-		return err
-	}
 	wanted := identityOf(archives)
 	complete := o.Installed == wanted
+	if begun, err := p.begun(o); begun && !complete || err != nil {
+		return err
+	}
 	for _, path := range o.Programs {
 		there, err := p.exists(path)
 		if err != nil {
@@ -81,7 +82,12 @@ func (p *preparation) unpack(ctx context.Context, archives []api.FileReference, 
 	if err != nil {
 		return err
 	}
-	if err := p.own(func(o *owned) { o.Installed = "" }); err != nil {
+	err = p.own(func(o *owned) {
+		if o.Installed != wanted {
+			o.Installed = ""
+		}
+	})
+	if err != nil {
 		return err
 	}
 	var taken []string
