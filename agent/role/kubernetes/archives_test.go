@@ -62,7 +62,11 @@ func released(t *testing.T, of string) string {
 
 // savedImages is an archive of images as `docker save` writes it.
 func savedImages(t *testing.T, names ...string) string {
-	return packed(t, "c.json", `{"architecture":"`+runtime.GOARCH+`"}`, "manifest.json", `[{"Config":"c.json","RepoTags":["`+strings.Join(names, `","`)+`"]}]`)
+	return savedFor(t, runtime.GOARCH, names...)
+}
+
+func savedFor(t *testing.T, architecture string, names ...string) string {
+	return packed(t, "c.json", `{"architecture":"`+architecture+`"}`, "manifest.json", `[{"Config":"c.json","RepoTags":["`+strings.Join(names, `","`)+`"]}]`)
 }
 
 // bare is a worker whose image has neither programs nor images of Kubernetes.
@@ -293,6 +297,23 @@ func TestImagesOfArchives(t *testing.T) {
 				t.Errorf("containerd has %q", r.m.Images.Names)
 			}
 			r.idle()
+		})
+	}
+}
+
+// Names as containerd has them may differ from those in the archive.
+func TestImagesThatAreNotImportedHoldUpNothing(t *testing.T) {
+	for name, change := range map[string]func(*rig){
+		"of another architecture": func(r *rig) { r.brings(savedFor(t, "s390x", "example.com/net:1")) },
+		"by another name":         func(r *rig) { r.m.Images.Renames = true; r.brings(savedImages(t, "example.com/net:1")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := second(t, api.RoleWorker)
+			change(r)
+			r.becomes(member, "True Joined")
+			if slices.Contains(r.m.Images.Names, "example.com/net:1") {
+				t.Errorf("containerd has %q", r.m.Images.Names)
+			}
 		})
 	}
 }

@@ -18,6 +18,8 @@ type ImagesState struct {
 	// Refuses is what ctr says of an archive, "" if it takes all; Down is what it says if
 	// containerd does not run.
 	Refuses, Down string
+	// Renames lets containerd give images other names than the archive does.
+	Renames bool
 }
 
 type images struct{ *Machine }
@@ -48,7 +50,12 @@ func (h images) Import(_ context.Context, archive io.Reader) error {
 	if err != nil {
 		return ctrFailed(err.Error())
 	}
-	h.Images.Names = append(h.Images.Names, found.Names...)
+	for _, name := range found.Names {
+		if h.Images.Renames {
+			name = "import-2026-11-28@" + name
+		}
+		h.Images.Names = append(h.Images.Names, name)
+	}
 	return nil
 }
 

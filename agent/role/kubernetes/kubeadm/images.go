@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,7 +59,7 @@ func without(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
-// importImages imports an archive, and removes its file. containerd keeps a layer that it has,
+// importImages imports an archive, unless it is for other machines, and removes its file. containerd keeps a layer that it has,
 // also one that a power failure has damaged: if an earlier attempt was not on the disk when the
 // agent or the machine ended, its images are removed first, with their layers.
 func (p *preparation) importImages(ctx context.Context, ref api.FileReference) error {
@@ -69,6 +70,10 @@ func (p *preparation) importImages(ctx context.Context, ref api.FileReference) e
 	})
 	if err != nil {
 		return converge.Wait(api.ReasonImageUnavailable, "the archive of images %.12s cannot be used: %v", ref.Sha256, err)
+	}
+	if len(held.Architectures) > 0 && !slices.Contains(held.Architectures, runtime.GOARCH) {
+		p.Log.Info("an archive of images is passed over: it is for other machines", "sha256", ref.Sha256, "architectures", held.Architectures)
+		return p.imported(ref, nil)
 	}
 	o, err := p.owned()
 	if err != nil {
@@ -96,11 +101,21 @@ func (p *preparation) importImages(ctx context.Context, ref api.FileReference) e
 	case err != nil:
 		return imageProblem("importing the archive of images", err)
 	}
-	err = p.own(func(o *owned) {
+	// Only what containerd knows by the same name can be looked for again.
+	has, err := p.Host.Images.Names(ctx)
+	if err != nil {
+		return imageProblem("the images that containerd has cannot be listed", err)
+	}
+	return p.imported(ref, without(held.Names, without(held.Names, has)))
+}
+
+// imported records that an archive was imported, and removes its file.
+func (p *preparation) imported(ref api.FileReference, names []string) error {
+	err := p.own(func(o *owned) {
 		if o.Images == nil {
 			o.Images = map[string][]string{}
 		}
-		o.Images[ref.Sha256], o.Importing = held.Names, ""
+		o.Images[ref.Sha256], o.Importing = names, ""
 	})
 	if err != nil {
 		return err
