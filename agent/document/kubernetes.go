@@ -19,6 +19,12 @@ func (c *checker) kubernetes(s *api.KubernetesSection, role api.Role, at fault.A
 		c.master(role, at.Key("kubeadmConfig"))
 		c.file(s.KubeadmConfig, at.Key("kubeadmConfig"))
 	}
+	for i := range s.ProgramArchives {
+		c.file(&s.ProgramArchives[i], at.Key("programArchives").Index(i))
+	}
+	for i := range s.ImageArchives {
+		c.file(&s.ImageArchives[i], at.Key("imageArchives").Index(i))
+	}
 }
 
 func (c *checker) controlPlane(s *api.ControlPlaneSection, role api.Role, at fault.At) {

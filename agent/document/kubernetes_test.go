@@ -8,7 +8,9 @@ import (
 
 const kubernetesDocument = `{
   "apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "master",
-  "kubernetes": {"version": "1.34.4", "imageRepository": "10.10.0.3:5000/k8s", "kubeadmConfig": {"sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "sizeBytes": 7}},
+  "kubernetes": {"version": "1.34.4", "imageRepository": "10.10.0.3:5000/k8s", "kubeadmConfig": {"sha256": "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "sizeBytes": 7},
+    "programArchives": [{"sha256": "a123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "sizeBytes": 9}],
+    "imageArchives": [{"sha256": "b123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "sizeBytes": 9}]},
   "controlPlane": {"sharedAddress": "10.10.0.9"},
   "podNetwork": {"manifest": {"sha256": "f123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "sizeBytes": 8}}
 }`
@@ -36,6 +38,8 @@ func TestFaultsOfKubernetes(t *testing.T) {
 		"a repository with a line":       {`"10.10.0.3:5000/k8s"`, `"10.10.0.3:5000/k8s\nx: y"`, []string{"/kubernetes/imageRepository"}},
 		"a configuration that is a path": {`{"sha256": "0123456789`, `{"sha256": "../3456789`, []string{"/kubernetes/kubeadmConfig/sha256"}},
 		"a configuration of no size":     {`"sizeBytes": 7`, `"sizeBytes": -7`, []string{"/kubernetes/kubeadmConfig/sizeBytes"}},
+		"an archive that is a path":      {`{"sha256": "a12`, `{"sha256": "../`, []string{"/kubernetes/programArchives/0/sha256"}},
+		"images that are a path":         {`{"sha256": "b12`, `{"sha256": "../`, []string{"/kubernetes/imageArchives/0/sha256"}},
 		"an address that is a name":      {`"10.10.0.9"`, `"vip"`, []string{"/controlPlane/sharedAddress"}},
 		"an address of no host":          {`"10.10.0.9"`, `"0.0.0.0"`, []string{"/controlPlane/sharedAddress"}},
 		"an address with a zone":         {`"10.10.0.9"`, `"fe80::1%eth0"`, []string{"/controlPlane/sharedAddress"}},

@@ -36,6 +36,12 @@ func (c *NodeConfig) Files() []FileReference {
 	}
 	if c.Kubernetes != nil {
 		add(c.Kubernetes.KubeadmConfig)
+		for i := range c.Kubernetes.ProgramArchives {
+			add(&c.Kubernetes.ProgramArchives[i])
+		}
+		for i := range c.Kubernetes.ImageArchives {
+			add(&c.Kubernetes.ImageArchives[i])
+		}
 	}
 	if c.PodNetwork != nil {
 		add(c.PodNetwork.Manifest)

@@ -94,10 +94,12 @@ func TestTheFilesOfADocument(t *testing.T) {
 	doc := api.NodeConfig{
 		Registry:   &api.RegistrySection{Image: api.RegistryImage{File: file("image")}},
 		Registries: []api.RegistryConnection{{CACertificate: file("ca")}, {CACertificate: file("ca")}, {}},
-		Kubernetes: &api.KubernetesSection{KubeadmConfig: file("kubeadm")},
+		Kubernetes: &api.KubernetesSection{
+			KubeadmConfig: file("kubeadm"), ProgramArchives: []api.FileReference{*file("programs"), *file("plugins")}, ImageArchives: []api.FileReference{*file("images")},
+		},
 		PodNetwork: &api.PodNetworkSection{Manifest: file("network")},
 	}
-	want := []api.FileReference{*file("image"), *file("ca"), *file("kubeadm"), *file("network")}
+	want := []api.FileReference{*file("image"), *file("ca"), *file("kubeadm"), *file("programs"), *file("plugins"), *file("images"), *file("network")}
 	if diff := cmp.Diff(want, doc.Files()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

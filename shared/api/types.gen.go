@@ -1362,11 +1362,17 @@ type JoinToken struct {
 // KubernetesSection Masters and workers whose cluster nodehitch makes: the agent prepares the machine and joins it, with kubeadm, by what the
 // section cluster says. Only with kubernetes in the parameters.
 type KubernetesSection struct {
+	// ImageArchives Archives of images, as docker save or ctr images export writes them, plain or by gzip. The agent imports each once into containerd's namespace k8s.io, before the machine is joined
+	ImageArchives []FileReference `json:"imageArchives,omitempty"`
+
 	// ImageRepository Where the images of the control plane, kube-proxy and CoreDNS are pulled from: host[:port][/path]. kubeadm's default if absent
 	ImageRepository string `json:"imageRepository,omitempty"`
 
 	// KubeadmConfig kubeadm's own configuration of the cluster, to which the agent adds what the sections say. It is read where the cluster is made
 	KubeadmConfig *FileReference `json:"kubeadmConfig,omitempty"`
+
+	// ProgramArchives Archives (tar, plain or by gzip) of kubelet, kubeadm, kubectl and CNI plugins. The agent puts each that the machine lacks into place, and kubelet's unit. Of several of one name, the first for the machine's architecture counts
+	ProgramArchives []FileReference `json:"programArchives,omitempty"`
 
 	// Version Version of Kubernetes, without v: that of kubeadm and kubelet on the machine
 	Version string `json:"version"`

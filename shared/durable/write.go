@@ -1,8 +1,10 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,13 +33,23 @@ func Write(path string, content []byte, mode fs.FileMode) error {
 
 // WriteAs is Write with an owner and a group, -1 for those of the process.
 func WriteAs(path string, content []byte, mode fs.FileMode, uid, gid int) error {
-	if err := write(path, content, mode, uid, gid); err != nil {
+	return explained(path, write(path, bytes.NewReader(content), mode, uid, gid))
+}
+
+// WriteFrom is Write for a content that is too large for the memory. An error of content leaves
+// path as it was, too.
+func WriteFrom(path string, content io.Reader, mode fs.FileMode) error {
+	return explained(path, write(path, content, mode, -1, -1))
+}
+
+func explained(path string, err error) error {
+	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }
 
-func write(path string, content []byte, mode fs.FileMode, uid, gid int) error {
+func write(path string, content io.Reader, mode fs.FileMode, uid, gid int) error {
 	removeUnfinished(path)
 	f, err := create(path)
 	if err != nil {
@@ -90,8 +102,8 @@ func Owner(info fs.FileInfo) int {
 }
 
 // fill writes the content before it gives others the right to read it.
-func fill(f *os.File, content []byte, mode fs.FileMode, uid, gid int) error {
-	if _, err := f.Write(content); err != nil {
+func fill(f *os.File, content io.Reader, mode fs.FileMode, uid, gid int) error {
+	if _, err := io.Copy(f, content); err != nil {
 		return err
 	}
 	// Not without need: the controller's unit forbids the call.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 
 	"golang.org/x/sys/unix"
 
@@ -49,6 +50,22 @@ func TestReplacesContentAndMode(t *testing.T) {
 	}
 	if names := entries(t, path); len(names) != 1 {
 		t.Errorf("left behind: %v", names)
+	}
+}
+
+// A content that ends with an error, as an archive that is damaged, replaces nothing.
+func TestWritesFromAReader(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	large := strings.Repeat("x", 3<<20)
+	if err := durable.WriteFrom(path, strings.NewReader(large), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	err := durable.WriteFrom(path, io.MultiReader(strings.NewReader("new"), iotest.ErrReader(broken)), 0o600)
+	got, _ := os.ReadFile(path)
+	info, _ := os.Stat(path)
+	if !errors.Is(err, broken) || string(got) != large || info.Mode() != 0o755 || len(entries(t, path)) != 1 {
+		t.Errorf("%v; %d bytes, mode %v, in the directory %q", err, len(got), info.Mode(), entries(t, path))
 	}
 }
 

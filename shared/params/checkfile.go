@@ -18,7 +18,7 @@ const maxSmallFile = 1 << 20
 // may be nil, are these parameters. now decides which certificates have expired.
 // The error is content's own, never a user's mistake: check again when it reads.
 //
-// Images are streamed and never kept in memory. What needs several files at
+// Archives are streamed and never kept in memory. What needs several files at
 // once is CheckManifests'.
 func CheckFile(use FileUse, content io.Reader, p *Params, now time.Time) (Report, error) {
 	c := &fileCheck{use: use, params: p, now: now}
@@ -36,6 +36,10 @@ func CheckFile(use FileUse, content io.Reader, p *Params, now time.Time) (Report
 		c.small(source, c.podNetwork)
 	case UseKubeadmConfig:
 		c.small(source, c.kubeadmConfig)
+	case UsePrograms:
+		c.programs(source)
+	case UseImages:
+		c.images(source)
 	default:
 		return Report{}, fmt.Errorf("checking %s: unknown use %q", use.Path, use.Use)
 	}

@@ -13,6 +13,8 @@ const (
 	UseScript        Use = "script"         // a script that other software runs
 	UsePodNetwork    Use = "pod-network"    // the objects of a cluster's Pod network
 	UseKubeadmConfig Use = "kubeadm-config" // kubeadm's configuration of a cluster
+	UsePrograms      Use = "programs"       // an archive of programs of Kubernetes
+	UseImages        Use = "images"         // an archive of container images for Kubernetes
 )
 
 // FileUse is one place where the parameters name a file of the VNF package. A
@@ -64,6 +66,12 @@ func (u *fileUses) cluster(c *Cluster, at fault.At) {
 		at := at.Key(keyKubernetes)
 		u.add(UsePodNetwork, k.PodNetworkPath, at.Key(keyPodNetworkPath))
 		u.add(UseKubeadmConfig, k.KubeadmConfigPath, at.Key(keyKubeadmPath))
+		for i, path := range k.ProgramPaths {
+			u.add(UsePrograms, path, at.Key(keyProgramPaths).Index(i))
+		}
+		for i, path := range k.ImagePaths {
+			u.add(UseImages, path, at.Key(keyImagePaths).Index(i))
+		}
 	}
 	u.add(UseScript, c.HelmScriptPath, at.Key(keyHelmScriptPath))
 }

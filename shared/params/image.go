@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maxImage bounds what a compressed image may unpack to; the registry's has
+	// maxImage bounds what a compressed archive may unpack to; the registry's has
 	// some 30 MB.
 	maxImage = 8 << 30
 	// maxImageIndex bounds manifest.json and index.json.
@@ -35,6 +35,14 @@ type Image struct {
 	Architectures []string
 }
 
+// expected is what an archive should be, and what to do about one that is damaged.
+type expected struct{ kind, again string }
+
+var (
+	expectedImage    = expected{"the file that `docker save` writes", "save the image again"}
+	expectedPrograms = expected{"a tar archive, plain or by gzip, as Kubernetes and the CNI plugins are released", "get it again"}
+)
+
 // ReadImage reads an archive as `docker save` writes it (a tar, plain or by
 // gzip) to its end, in bounded memory, and looks for the image of the registry.
 // The error is a fault.List without places where the content is wrong, and
@@ -52,50 +60,64 @@ func ReadImage(content io.Reader) (Image, error) {
 }
 
 func readImage(content io.Reader) (Image, error) {
-	index, err := scanImage(bufio.NewReader(content))
+	index, err := scanImage(content)
 	if err != nil {
-		return Image{}, readable(err)
+		return Image{}, err
 	}
 	return index.image()
 }
 
-func scanImage(content *bufio.Reader) (*indexes, error) {
-	plain, err := unpacked(content)
+func scanImage(content io.Reader) (index *indexes, err error) {
+	err = readArchive(content, expectedImage, func(archive *tar.Reader) error {
+		index, err = readIndexes(archive)
+		return err
+	})
+	return index, err
+}
+
+// readArchive reads a tar archive, plain or by gzip, to its end.
+func readArchive(content io.Reader, e expected, read func(*tar.Reader) error) error {
+	plain, err := unpacked(bufio.NewReader(content), e)
 	if err != nil {
-		return nil, err
+		return e.readable(err)
 	}
 	limited := &io.LimitedReader{R: plain, N: maxImage}
-	index, err := readIndexes(tar.NewReader(limited))
+	err = read(tar.NewReader(limited))
 	if err == nil {
 		// The rest is padding, but only its end proves gzip's checksum.
 		_, err = io.Copy(io.Discard, limited)
 	}
 	if limited.N == 0 {
-		return nil, fmt.Errorf("unpacks to more than %d bytes", int64(maxImage))
+		return fmt.Errorf("unpacks to more than %d bytes", int64(maxImage))
 	}
-	return index, err
+	return e.readable(err)
 }
 
 // readable puts the errors of damaged archives into words.
-func readable(err error) error {
+func (e expected) readable(err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
 	case errors.Is(err, tar.ErrHeader):
-		return errors.New("is not a tar archive; expected the file that `docker save` writes")
+		return errors.New("is not a tar archive; expected " + e.kind)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
-		return errors.New("is cut off or damaged; save the image again")
+		return errors.New("is cut off or damaged; " + e.again)
 	}
 	return err
 }
 
+// Unpacked is the content of an archive without gzip.
+func Unpacked(content io.Reader) (io.Reader, error) {
+	return unpacked(bufio.NewReader(content), expectedImage)
+}
+
 // unpacked takes gzip away and refuses other compressions by name.
-func unpacked(content *bufio.Reader) (io.Reader, error) {
+func unpacked(content *bufio.Reader, e expected) (io.Reader, error) {
 	head, err := content.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if len(head) == 0 {
-		return nil, errors.New("is empty; expected the file that `docker save` writes")
+		return nil, errors.New("is empty; expected " + e.kind)
 	}
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
 		return gzip.NewReader(content)
@@ -119,11 +141,16 @@ func (c *fileCheck) image(content io.Reader) {
 		c.faults(err)
 		return
 	}
-	c.r.architectures = append(c.r.architectures, image.Architectures...)
-	if len(image.Architectures) > 0 && !slices.ContainsFunc(image.Architectures, func(a string) bool { return slices.Contains(agentArchitectures, a) }) {
-		c.fault("holds an image for the architecture %s; expected one that there is an agent for: %s", listed(image.Architectures), listed(agentArchitectures))
-	}
+	c.isFor(image.Architectures, "an image")
 	if image.OnlyOCI {
 		c.warn("is an OCI layout without manifest.json; only Docker with the containerd image store loads it, save it by `docker save`")
+	}
+}
+
+// isFor refuses what there is no agent for.
+func (c *fileCheck) isFor(architectures []string, what string) {
+	c.r.architectures = append(c.r.architectures, architectures...)
+	if len(architectures) > 0 && !slices.ContainsFunc(architectures, func(a string) bool { return slices.Contains(agentArchitectures, a) }) {
+		c.fault("holds %s for the architecture %s; expected one that there is an agent for: %s", what, listed(architectures), listed(agentArchitectures))
 	}
 }

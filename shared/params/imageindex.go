@@ -125,13 +125,20 @@ type savedImage struct {
 
 // images are those in manifest.json, which `docker load` goes by, or else those in index.json.
 func (i *indexes) images() []savedImage {
-	var images []savedImage
 	if i.hasDocker {
-		for _, entry := range i.docker {
-			images = append(images, savedImage{tags: entry.RepoTags, content: entry.content})
-		}
-		return images
+		return i.ofDocker()
 	}
+	return i.ofOCI()
+}
+
+func (i *indexes) ofDocker() (images []savedImage) {
+	for _, entry := range i.docker {
+		images = append(images, savedImage{tags: entry.RepoTags, content: entry.content})
+	}
+	return images
+}
+
+func (i *indexes) ofOCI() (images []savedImage) {
 	for _, m := range i.oci.Manifests {
 		one := savedImage{content: m.content}
 		for _, key := range []string{"io.containerd.image.name", "org.opencontainers.image.ref.name"} {

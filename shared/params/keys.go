@@ -45,4 +45,6 @@ const (
 	keyImageRepository = "image_repository"
 	keyPodNetworkPath  = "pod_network_manifest_path"
 	keyKubeadmPath     = "kubeadm_config_path"
+	keyProgramPaths    = "program_archive_paths"
+	keyImagePaths      = "image_archive_paths"
 )

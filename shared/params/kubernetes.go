@@ -19,12 +19,26 @@ func (o *object) kubernetes() *Kubernetes {
 		ImageRepository:   text(o, keyImageRepository, optional, grammar.ImageRepository),
 		PodNetworkPath:    text(o, keyPodNetworkPath, optional, grammar.PackagePath),
 		KubeadmConfigPath: text(o, keyKubeadmPath, optional, grammar.PackagePath),
+		ProgramPaths:      o.archivePaths(keyProgramPaths),
+		ImagePaths:        o.archivePaths(keyImagePaths),
 	}
 	if k.Version != "" && !strings.HasPrefix(k.Version, testedKubernetes+".") {
 		o.r.warn(o.key(keyVersion), "%q is a version that nodehitch is not tested with; tested are those of %s", k.Version, testedKubernetes)
 	}
 	o.close()
 	return k
+}
+
+// mostArchives bounds a list of archives.
+const mostArchives = 32
+
+// archivePaths reads a list of files of the package.
+func (o *object) archivePaths(name string) []string {
+	paths := o.texts(name, grammar.PackagePath)
+	if len(paths) > mostArchives {
+		o.r.fault(o.key(name), "names %d archives; at most %d are taken", len(paths), mostArchives)
+	}
+	return paths
 }
 
 // checkKubernetes says what the other attributes become if nodehitch makes the cluster.

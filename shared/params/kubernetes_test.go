@@ -26,8 +26,11 @@ func TestKubernetes(t *testing.T) {
 	if diff := cmp.Diff(&params.ClusterMembers{EndpointPort: 6443, Access: params.AccessTacker}, p.ClusterMembers()); diff != "" {
 		t.Errorf("the members that it implies (-want +got):\n%s", diff)
 	}
-	p = legal(t, kubernetes("", `, "image_repository": "10.10.0.3:5000/k8s", "pod_network_manifest_path": "./Files/net.yaml", "kubeadm_config_path": "Files/kubeadm.yaml"}, "cluster_members": {"endpoint_port": 443`), notRun)
-	want := &params.Kubernetes{Version: "1.34.4", ImageRepository: "10.10.0.3:5000/k8s", PodNetworkPath: "Files/net.yaml", KubeadmConfigPath: "Files/kubeadm.yaml"}
+	p = legal(t, kubernetes("", `, "image_repository": "10.10.0.3:5000/k8s", "pod_network_manifest_path": "./Files/net.yaml", "kubeadm_config_path": "Files/kubeadm.yaml", "program_archive_paths": ["Files/node.tar.gz", "./Files/cni.tgz"], "image_archive_paths": ["Files/images.tar"]}, "cluster_members": {"endpoint_port": 443`), notRun)
+	want := &params.Kubernetes{
+		Version: "1.34.4", ImageRepository: "10.10.0.3:5000/k8s", PodNetworkPath: "Files/net.yaml", KubeadmConfigPath: "Files/kubeadm.yaml",
+		ProgramPaths: []string{"Files/node.tar.gz", "Files/cni.tgz"}, ImagePaths: []string{"Files/images.tar"},
+	}
 	if diff := cmp.Diff(want, p.Cluster.Kubernetes); diff != "" {
 		t.Errorf("all (-want +got):\n%s", diff)
 	}
@@ -41,6 +44,9 @@ func TestKubernetes(t *testing.T) {
 	uses := []params.FileUse{
 		{Use: params.UsePodNetwork, Path: "Files/net.yaml", Pointer: string(at.Key("pod_network_manifest_path"))},
 		{Use: params.UseKubeadmConfig, Path: "Files/kubeadm.yaml", Pointer: string(at.Key("kubeadm_config_path"))},
+		{Use: params.UsePrograms, Path: "Files/node.tar.gz", Pointer: string(at.Key("program_archive_paths").Index(0))},
+		{Use: params.UsePrograms, Path: "Files/cni.tgz", Pointer: string(at.Key("program_archive_paths").Index(1))},
+		{Use: params.UseImages, Path: "Files/images.tar", Pointer: string(at.Key("image_archive_paths").Index(0))},
 	}
 	if diff := cmp.Diff(uses, params.Files(p, "/additionalParams")); diff != "" {
 		t.Errorf("the package files (-want +got):\n%s", diff)

@@ -146,6 +146,30 @@ func (o *object) objects(name string, p presence) []*object {
 	return list
 }
 
+// texts reads an optional list of strings by their grammar. One that is refused is empty, so that
+// the list keeps its length; none may be given twice.
+func (o *object) texts(name string, parse func(string) (string, error)) []string {
+	n, at := o.attribute(name, optional, jsontree.List)
+	if n == nil {
+		return nil
+	}
+	var list []string
+	for i, item := range n.Items {
+		value := ""
+		if item.Kind != jsontree.String {
+			o.r.wrongKind(at.Index(i), item.Kind, required, jsontree.String)
+		} else if parsed, err := parse(item.Text); err != nil {
+			o.r.fault(at.Index(i), "%v", err)
+		} else if slices.Contains(list, parsed) {
+			o.r.fault(at.Index(i), "is %s, which the list has already", grammar.Show(parsed))
+		} else {
+			value = parsed
+		}
+		list = append(list, value)
+	}
+	return list
+}
+
 // key is the place of an attribute, "" for a nil object.
 func (o *object) key(name string) fault.At {
 	if o == nil {

@@ -30,8 +30,10 @@ type Report struct {
 	// could. What was refused is zero in it, and lists keep their length. It
 	// serves to look for further faults (Files, CheckFile), never to act on.
 	Partial *Params
-	// Architectures are those of an image, see Image; the caller knows the nodes'.
+	// Architectures are those of an image or of programs, see Image; the caller knows the nodes'.
 	Architectures []string
+	// Holds are the programs, or the images, of an archive, for CheckArchives.
+	Holds []string
 }
 
 // Cluster is a Kubernetes cluster VNF: masters, workers, and optionally a
@@ -146,6 +148,12 @@ type Kubernetes struct {
 	// KubeadmConfigPath is the package path of kubeadm's own configuration of the cluster,
 	// empty for none. 0..1: kubeadm_config_path.
 	KubeadmConfigPath string
+	// ProgramPaths are the package paths of archives of programs for machines whose image lacks
+	// them, see ReadPrograms; none if the image has all. 0..N: program_archive_paths.
+	ProgramPaths []string
+	// ImagePaths are the package paths of archives of container images, which each machine is
+	// given; none if the image has them, or if they are pulled. 0..N: image_archive_paths.
+	ImagePaths []string
 }
 
 // WorkerNode is the role of worker nodes. GUIDE: worker_node.

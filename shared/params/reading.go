@@ -19,6 +19,7 @@ const maxListed = 200
 type reader struct {
 	faults, warnings findings
 	architectures    []string
+	holds            []string
 }
 
 func (r *reader) fault(at fault.At, format string, args ...any) {
@@ -32,7 +33,7 @@ func (r *reader) warn(at fault.At, format string, args ...any) {
 // report is the outcome, each list in the order of the document: root, nil if
 // it could not be read, is the value at the place at.
 func (r *reader) report(root *jsontree.Node, at fault.At) Report {
-	return Report{Faults: r.faults.sorted(root, at), Warnings: r.warnings.sorted(root, at), Architectures: r.architectures}
+	return Report{Faults: r.faults.sorted(root, at), Warnings: r.warnings.sorted(root, at), Architectures: r.architectures, Holds: r.holds}
 }
 
 // findings is a bounded list.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -21,6 +22,8 @@ type Command struct {
 	Env []string
 	// Secrets are removed from the program's output.
 	Secrets []string
+	// Input is what it reads, nil for nothing.
+	Input io.Reader
 	// Files are its open files from number 3 on.
 	Files []*os.File
 	// Reads says that it is read-only.
@@ -81,7 +84,7 @@ func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	cmd := exec.CommandContext(ctx, path, c.Argv[1:]...)
 	cmd.Env = append([]string{"PATH=" + searchPath, "LC_ALL=C", "HOME=/root", "TERM=dumb"}, c.Env...)
 	cmd.Dir = "/"
-	cmd.ExtraFiles = c.Files
+	cmd.Stdin, cmd.ExtraFiles = c.Input, c.Files
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -129,6 +132,9 @@ func (r *Runner) finished(c Command, result Result, err error, took time.Duratio
 		r.Log.Info("command finished", "argv", c.Argv, "took", took)
 	}
 }
+
+// ProgramDirectories are those in which programs are found, in their order.
+func ProgramDirectories() []string { return strings.Split(searchPath, ":") }
 
 // find finds a program in searchPath; it ignores this process's own PATH.
 func find(name string) (string, error) {

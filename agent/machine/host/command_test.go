@@ -35,6 +35,19 @@ func TestCommandHasAFixedEnvironment(t *testing.T) {
 	}
 }
 
+// A program may end before it has read its input: its own error counts.
+func TestCommandReadsItsInput(t *testing.T) {
+	r, _ := runner(t)
+	if got, err := r.Run(t.Context(), Command{Argv: []string{"sh", "-c", "cat; cat"}, Input: strings.NewReader("text")}); got.Stdout != "text" || err != nil {
+		t.Errorf("it read %q, %v", got.Stdout, err)
+	}
+	var failed *CommandError
+	_, err := r.Run(t.Context(), Command{Argv: []string{"sh", "-c", "echo no >&2; exit 3"}, Input: strings.NewReader(strings.Repeat("x", 1<<20))})
+	if !errors.As(err, &failed) || failed.Code != 3 || failed.Output != "no" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestCommandThatFailsSaysWhatItPrinted(t *testing.T) {
 	r, log := runner(t)
 	result, err := r.Run(t.Context(), Command{Argv: []string{"sh", "-c", "echo out; echo err >&2; exit 7"}})

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"io"
 	"slices"
 	"time"
 )
@@ -181,6 +182,22 @@ func kubeadmUploadCommand(file string) Command {
 		Argv:  []string{"kubeadm", "init", "phase", "upload-certs", "--config", file, "--upload-certs", "--skip-certificate-key-print"},
 		Limit: 5 * time.Minute,
 	}
+}
+
+// kubeletImages is containerd's namespace for kubelet.
+const kubeletImages = "--namespace=k8s.io"
+
+func imageNamesCommand() Command {
+	return Command{Argv: []string{"ctr", kubeletImages, "images", "list", "--quiet"}, Reads: true, Limit: time.Minute}
+}
+
+func imageImportCommand(archive io.Reader) Command {
+	return Command{Argv: []string{"ctr", kubeletImages, "images", "import", "-"}, Input: archive, Limit: engineImage}
+}
+
+// imageRemoveCommand returns when containerd has removed what no image uses any more.
+func imageRemoveCommand(names ...string) Command {
+	return Command{Argv: append([]string{"ctr", kubeletImages, "images", "remove", "--sync", "--"}, names...), Limit: 5 * time.Minute}
 }
 
 // aptEnvironment keeps apt, dpkg and needrestart from asking anything.

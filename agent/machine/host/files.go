@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -56,6 +57,14 @@ func (f *files) Write(path string, content []byte, mode fs.FileMode) error {
 	}
 	f.changes.File()
 	return durable.Write(path, content, mode)
+}
+
+func (f *files) WriteFrom(path string, content io.Reader, mode fs.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	f.changes.File()
+	return durable.WriteFrom(path, content, mode)
 }
 
 func (f *files) Edit(path string, content []byte, mode fs.FileMode) error {

@@ -8,6 +8,7 @@ package host
 
 import (
 	"context"
+	"io"
 	"io/fs"
 )
 
@@ -25,6 +26,7 @@ type Host struct {
 	Ports       Ports
 	Kernel      Kernel
 	Kubeadm     Kubeadm
+	Images      Images
 	Keepalived  Checker
 	// Changes counts what was changed on the machine; a converged node adds nothing.
 	Changes *Changes
@@ -40,6 +42,8 @@ type Files interface {
 	// directories above it. The write is atomic, and on disk when Write returns. A file that
 	// is already right is not touched.
 	Write(path string, content []byte, mode fs.FileMode) error
+	// WriteFrom is Write for a program, which is too large for the memory. It always writes.
+	WriteFrom(path string, content io.Reader, mode fs.FileMode) error
 	// Edit replaces the content and mode of a file that belongs to others: owner and group
 	// stay, and a symbolic link stays too, the file that it leads to is written. Without a
 	// file it is Write; a link that leads nowhere is an error.

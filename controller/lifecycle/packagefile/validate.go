@@ -35,9 +35,14 @@ func (v *Validator) Validate(p *params.Params, files []store.File, architectures
 			if err != nil {
 				return nil, err
 			}
-			if foreign(report.Architectures, architectures) {
+			switch has, want := strings.Join(report.Architectures, ", "), strings.Join(architectures, ", "); {
+			case !foreign(report.Architectures, architectures):
+			case use.Use == params.UseImage:
 				report.Faults = append(report.Faults, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
-					"%s holds an image for %s; expected one for the node's architecture, %s", use.Path, strings.Join(report.Architectures, ", "), strings.Join(architectures, ", "))})
+					"%s holds an image for %s; expected one for the node's architecture, %s", use.Path, has, want)})
+			default: // another archive may be for the nodes
+				report.Warnings = append(report.Warnings, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
+					"%s is for %s, and the nodes are %s", use.Path, has, want)})
 			}
 			r.faults, r.warnings = append(r.faults, report.Faults...), append(r.warnings, report.Warnings...)
 			if use.Use == params.UseManifest && len(report.Faults) == 0 && r.manifests == nil {

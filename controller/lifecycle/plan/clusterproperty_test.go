@@ -36,7 +36,8 @@ func drawKubernetes(t *rapid.T, in *Input) {
 	k := &params.Kubernetes{Version: "1.34.4", ImageRepository: rapid.SampledFrom([]string{"", "10.10.0.3:5000"}).Draw(t, "repository")}
 	k.PodNetworkPath = rapid.SampledFrom([]string{"", "net.yaml"}).Draw(t, "network")
 	k.KubeadmConfigPath = rapid.SampledFrom([]string{"", "kubeadm.yaml"}).Draw(t, "configuration")
-	for _, path := range []string{"net.yaml", "kubeadm.yaml"} {
+	k.ImagePaths = rapid.SampledFrom([][]string{nil, {"images.tar"}}).Draw(t, "images")
+	for _, path := range []string{"net.yaml", "kubeadm.yaml", "images.tar"} {
 		switch rapid.IntRange(0, 7).Draw(t, "file of the cluster") {
 		case 0: // not uploaded
 		case 1:

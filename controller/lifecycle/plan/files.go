@@ -37,6 +37,17 @@ func (n *Node) file(in Input, section, path string) *api.FileReference {
 	return &api.FileReference{Sha256: f.SHA256, SizeBytes: f.SizeBytes}
 }
 
+// files are the package files that a section names, in their order. If one cannot be named, the
+// section is withheld.
+func (n *Node) files(in Input, section string, paths []string) (list []api.FileReference) {
+	for _, path := range paths {
+		if f := n.file(in, section, path); f != nil {
+			list = append(list, *f)
+		}
+	}
+	return list
+}
+
 // usable is the package file that a section is made of. If there is none, the section is
 // withheld.
 func (n *Node) usable(in Input, section, path string) (f File, ok bool) {

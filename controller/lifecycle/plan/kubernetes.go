@@ -17,6 +17,8 @@ func (n *Node) addKubernetes(in Input) {
 	if k.KubeadmConfigPath != "" && n.Role == api.RoleMaster { // it is read where the cluster is made
 		section.KubeadmConfig = n.file(in, api.SectionKubernetes, k.KubeadmConfigPath)
 	}
+	section.ProgramArchives = n.files(in, api.SectionKubernetes, k.ProgramPaths)
+	section.ImageArchives = n.files(in, api.SectionKubernetes, k.ImagePaths)
 	if !n.withholds(api.SectionKubernetes) && n.takes(in, api.SectionKubernetes, section) {
 		n.Config.Kubernetes = section
 	}

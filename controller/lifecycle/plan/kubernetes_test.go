@@ -13,11 +13,19 @@ import (
 
 const networkPath, configPath = "Files/net.yaml", "Files/kubeadm.yaml"
 
+var programPaths, imagePaths = []string{"Files/node.tar.gz", "Files/cni.tgz"}, []string{"Files/images.tar"}
+
 // kubernetesInput is membersInput whose cluster nodehitch makes, with all that it can have.
 func kubernetesInput() Input {
 	in := membersInput()
-	in.Params.Cluster.Kubernetes = &params.Kubernetes{Version: "1.34.4", ImageRepository: "10.10.0.3:5000/k8s", PodNetworkPath: networkPath, KubeadmConfigPath: configPath}
-	in.Files = map[string]File{networkPath: {SHA256: "aa", SizeBytes: 1}, configPath: {SHA256: "bb", SizeBytes: 2}}
+	in.Params.Cluster.Kubernetes = &params.Kubernetes{
+		Version: "1.34.4", ImageRepository: "10.10.0.3:5000/k8s", PodNetworkPath: networkPath, KubeadmConfigPath: configPath,
+		ProgramPaths: programPaths, ImagePaths: imagePaths,
+	}
+	in.Files = map[string]File{
+		networkPath: {SHA256: "aa", SizeBytes: 1}, configPath: {SHA256: "bb", SizeBytes: 2},
+		programPaths[0]: {SHA256: "cc", SizeBytes: 3}, programPaths[1]: {SHA256: "dd", SizeBytes: 4}, imagePaths[0]: {SHA256: "ee", SizeBytes: 5},
+	}
 	return in
 }
 
@@ -25,7 +33,10 @@ func TestMachinesGetWhatTheirAgentMakesTheClusterWith(t *testing.T) {
 	in := kubernetesInput()
 	out := Make(in)
 	master, worker := node(t, out, masterID), node(t, out, workerID)
-	want := &api.KubernetesSection{Version: "1.34.4", ImageRepository: "10.10.0.3:5000/k8s"}
+	want := &api.KubernetesSection{
+		Version: "1.34.4", ImageRepository: "10.10.0.3:5000/k8s",
+		ProgramArchives: []api.FileReference{{Sha256: "cc", SizeBytes: 3}, {Sha256: "dd", SizeBytes: 4}}, ImageArchives: []api.FileReference{{Sha256: "ee", SizeBytes: 5}},
+	}
 	if diff := cmp.Diff(want, worker.Config.Kubernetes); diff != "" {
 		t.Errorf("the worker (-want +got):\n%s", diff)
 	}
@@ -76,11 +87,13 @@ func TestTheClusterIsWithheldWhereKubernetesIs(t *testing.T) {
 		change func(*Input)
 		reason api.Reason
 		text   string
-		server string
+		server string // "" for every machine of the cluster
 	}{
 		"the master's agent is too old":         {func(in *Input) { old(in, masterID) }, api.ReasonAgentTooOld, "v0.3.0", masterID},
 		"the worker's agent is too old":         {func(in *Input) { old(in, workerID) }, api.ReasonAgentTooOld, "v0.3.0", workerID},
 		"kubeadm's configuration is missing":    {func(in *Input) { delete(in.Files, configPath) }, api.ReasonFileMissing, configPath, masterID},
+		"an archive is missing":                 {func(in *Input) { delete(in.Files, imagePaths[0]) }, api.ReasonFileMissing, imagePaths[0], ""},
+		"an archive has a problem":              {func(in *Input) { in.Files[programPaths[1]] = File{Problem: "is faulty"} }, api.ReasonFileMissing, "is faulty", ""},
 		"kubeadm's configuration has a problem": {func(in *Input) { in.Files[configPath] = File{Problem: "is faulty"} }, api.ReasonFileMissing, "is faulty", masterID},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +101,10 @@ func TestTheClusterIsWithheldWhereKubernetesIs(t *testing.T) {
 			c.change(&in)
 			out := Make(in)
 			for _, n := range out.Nodes {
-				affected := n.ID == c.server
+				if n.Role != api.RoleMaster && n.Role != api.RoleWorker {
+					continue
+				}
+				affected := n.ID == c.server || c.server == ""
 				if has := n.Config.Kubernetes != nil; has == affected || has != (n.Config.Cluster != nil) || has != (n.Config.ControlPlane != nil) && n.Role == api.RoleMaster {
 					t.Errorf("%s has %v", n.Name, n.Config.Sections())
 				}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,8 +73,22 @@ type kubeadm struct{ *Machine }
 func (h kubeadm) Versions(context.Context) (host.KubernetesVersions, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.Kubernetes.KubernetesVersions, h.Fail["kubeadm version"]
+	return h.versions(), h.Fail["kubeadm version"]
 }
+
+// versions are those of the programs that are found first.
+func (m *Machine) versions() host.KubernetesVersions {
+	found := m.Kubernetes.KubernetesVersions
+	for name, version := range map[string]*string{"kubeadm": &found.Kubeadm, "kubelet": &found.Kubelet} {
+		if file, ok := m.Files["/usr/local/bin/"+name]; ok {
+			*version = versionText.FindString(file.Content)
+		}
+	}
+	return found
+}
+
+// versionText is in the content of a program that a test puts on the machine.
+var versionText = regexp.MustCompile(`\d+\.\d+\.\d+`)
 
 // kinds are those that kubeadm knows, by what it is asked for; each needs the first.
 var kinds = map[string][]string{
@@ -109,7 +124,7 @@ func (h kubeadm) UploadCertificates(_ context.Context, c host.KubeadmConfig) err
 // begin reads the documents.
 func (h kubeadm) begin(verb string, c host.KubeadmConfig) (KubeadmRun, error) {
 	run := KubeadmRun{Verb: verb, Secrets: c.Secrets}
-	if h.Kubernetes.Kubeadm == "" {
+	if h.versions().Kubeadm == "" {
 		return run, h.failed(run, errors.New("kubeadm: no such program is installed"), "")
 	}
 	reader := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(c.Documents), 4096)

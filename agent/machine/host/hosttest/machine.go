@@ -46,6 +46,7 @@ type Machine struct {
 	Answers    map[int]host.Answer
 	Kernel     KernelState
 	Kubernetes KubernetesState
+	Images     ImagesState
 	Keepalived KeepalivedState
 	// Table is the NFS server's.
 	Table []host.Export
@@ -123,7 +124,7 @@ func (m *Machine) Host() *host.Host {
 	return &host.Host{
 		Files: files{m}, Directories: directories{m}, Disks: disks{m}, Mounts: mounts{m},
 		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Programs: programs{m},
-		Engine: engine{m}, Ports: ports{m}, Kernel: kernel{m}, Kubeadm: kubeadm{m}, Keepalived: keepalived{m}, Changes: &m.changes,
+		Engine: engine{m}, Ports: ports{m}, Kernel: kernel{m}, Kubeadm: kubeadm{m}, Images: images{m}, Keepalived: keepalived{m}, Changes: &m.changes,
 	}
 }
 

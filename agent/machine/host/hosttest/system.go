@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -41,6 +42,21 @@ func (h files) Write(path string, content []byte, mode fs.FileMode) error {
 	}
 	h.changes.File()
 	h.Files[path] = FileState{string(content), mode}
+	return nil
+}
+
+func (h files) WriteFrom(path string, content io.Reader, mode fs.FileMode) error {
+	all, err := io.ReadAll(content)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("write", path); err != nil {
+		return err
+	}
+	h.changes.File()
+	h.Files[path] = FileState{string(all), mode}
 	return nil
 }
 

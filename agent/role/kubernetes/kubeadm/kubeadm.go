@@ -38,6 +38,8 @@ type Files interface {
 	Fetch(ctx context.Context, ref api.FileReference) error
 	// Open opens the file; fs.ErrNotExist if it does not exist.
 	Open(ref api.FileReference) (*os.File, error)
+	// Remove removes the file.
+	Remove(ref api.FileReference) error
 }
 
 // Options are all required, but EtcdEndpoint and Log.
@@ -82,6 +84,14 @@ type owned struct {
 	// Attempt is what kubeadm was started for and is not known to have finished: initializing or
 	// joining, "" for nothing. It is recorded before kubeadm is.
 	Attempt attempt `json:"attempt,omitempty"`
+	// Programs are the paths of those that the agent has put on the machine, and Installed
+	// identifies the archives that they are of, "" while that is not finished.
+	Programs  []string `json:"programs,omitempty"`
+	Installed string   `json:"installed,omitempty"`
+	// Images are the names of the images of each archive that containerd has been given, by its
+	// SHA-256. Importing is that of the archive that was being imported, and was not on the disk yet.
+	Images    map[string][]string `json:"images,omitempty"`
+	Importing string              `json:"importing,omitempty"`
 }
 
 type attempt string
@@ -101,11 +111,7 @@ func (m *Machine) own(change func(*owned)) error {
 	if err != nil {
 		return err
 	}
-	before := o
 	change(&o)
-	if o == before {
-		return nil
-	}
 	return m.inventory.Write(inventoryKind, o)
 }
 
@@ -115,6 +121,14 @@ func (m *Machine) Joined() (bool, error) {
 	o, err := m.owned()
 	if err != nil || o.Attempt != "" {
 		return false, err
+	}
+	return m.exists(KubeletKubeconfig)
+}
+
+// begun reports whether the machine is a member, or may have begun to be one.
+func (m *Machine) begun(o owned) (bool, error) {
+	if o.Attempt != "" {
+		return true, nil
 	}
 	return m.exists(KubeletKubeconfig)
 }

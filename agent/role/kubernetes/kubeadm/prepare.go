@@ -62,6 +62,9 @@ func (p *preparation) problem(err error) {
 // lacks.
 func (m *Machine) Prepare(ctx context.Context, desired *api.NodeConfig) ([]converge.Action, error) {
 	p := &preparation{Machine: m, desired: desired, section: desired.Kubernetes}
+	if err := p.install(); err != nil || len(p.actions) > 0 {
+		return p.actions, err // which programs the machine has is known after that
+	}
 	if err := p.programs(ctx); err != nil {
 		return nil, err
 	}
@@ -75,6 +78,9 @@ func (m *Machine) Prepare(ctx context.Context, desired *api.NodeConfig) ([]conve
 	p.problem(p.kernel())
 	if !joined {
 		p.problem(p.networks())
+	}
+	if len(p.errs) == 0 {
+		p.problem(p.images(ctx))
 	}
 	if !joined && desired.Role == api.RoleMaster && len(p.errs) == 0 {
 		p.problem(p.check())
@@ -92,16 +98,22 @@ func (p *preparation) programs(ctx context.Context) error {
 	for _, program := range []struct{ name, version string }{{"kubeadm", found.Kubeadm}, {"kubelet", found.Kubelet}} {
 		switch program.version {
 		case "":
-			return converge.Wait(api.ReasonProgramMissing, "%s is not on this machine; expected that of Kubernetes %s", program.name, p.section.Version)
+			return converge.Wait(api.ReasonProgramMissing, "%s is not on this machine; expected that of Kubernetes %s%s", program.name, p.section.Version, p.inNoArchive())
 		case p.section.Version:
 		default:
 			return converge.Wait(api.ReasonVersionDiffers, "%s is of version %s; expected %s", program.name, program.version, p.section.Version)
 		}
 	}
 	unit, err := p.Host.Units.Unit(ctx, kubeletService)
+	if err != nil {
+		return err
+	}
+	o, err := p.owned()
 	switch {
 	case err != nil:
 		return err
+	case unit.Loaded == "not-found" && slices.Contains(o.Programs, programDirectory+"/kubelet"):
+		p.do("write "+kubeletService+" and enable it", p.writeUnit)
 	case unit.Loaded != "loaded":
 		return converge.Wait(api.ReasonProgramMissing, "%s is %s: systemd cannot start kubelet; install the package of kubelet with its unit", kubeletService, unit.Loaded)
 	case unit.File == "disabled":

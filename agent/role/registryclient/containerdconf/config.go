@@ -18,6 +18,8 @@ type Config struct {
 	CRIDisabled bool     // containerd does nothing for Kubernetes
 	ConfigPath  string   // "" if it is not set
 	Legacy      []string // keys that keep containerd from starting if config_path is set too
+	CNIPlugins  string   // the first directory of CNI plugins, "" if none is set
+	PauseImage  string   // the image that each Pod begins with, "" if none is set
 
 	version   Version
 	localPull bool // 2.1 and later: the transfer service does not pull images
@@ -54,6 +56,7 @@ func Read(dump []byte, v Version) (Config, error) {
 		return Config{}, err
 	}
 	c.localPull = pullsLocally(plugin, registry)
+	c.CNIPlugins, c.PauseImage = ofPods(plugins, plugin)
 	return c, nil
 }
 

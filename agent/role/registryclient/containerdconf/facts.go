@@ -13,6 +13,7 @@ const (
 	shortName    = "cri" // in files of version 1
 	criPlugin    = "io.containerd.grpc.v1.cri"
 	imagesPlugin = "io.containerd.cri.v1.images"
+	podsPlugin   = "io.containerd.cri.v1.runtime" // of a containerd that has imagesPlugin
 
 	// defaultPath is config_path since 2.2 if it is not set. A dump does not have it
 	// (plugins/cri/images/plugin.go, InitFn).
@@ -30,11 +31,30 @@ func dumpedPlugin(plugins map[string]any) string {
 	return criPlugin
 }
 
+// ofPods returns the first directory of CNI plugins and the image of sandboxes. Since 2.1
+// bin_dirs takes the place of bin_dir.
+func ofPods(plugins, plugin map[string]any) (directory, image string) {
+	image, _ = plugin["sandbox_image"].(string)
+	if pinned, _ := plugin["pinned_images"].(map[string]any); pinned != nil {
+		image, _ = pinned["sandbox"].(string)
+	}
+	pods := plugin
+	if runtime, ok := plugins[podsPlugin].(map[string]any); ok {
+		pods = runtime
+	}
+	cni, _ := pods["cni"].(map[string]any)
+	directory, _ = cni["bin_dir"].(string)
+	if all, _ := list(cni, "bin_dirs"); directory == "" && len(all) > 0 {
+		directory = all[0]
+	}
+	return directory, image
+}
+
 // isCRI reports whether a name in a dump's disabled_plugins is that of a plugin that
 // Kubernetes needs. The short name is there only if the files are of version 1:
 // containerd refuses it in others.
 func isCRI(name string) bool {
-	return name == "io.containerd.cri.v1.runtime" || slices.Contains(pluginNames, name)
+	return name == podsPlugin || slices.Contains(pluginNames, name)
 }
 
 // legacy returns the settings that containerd refuses together with config_path: mirrors

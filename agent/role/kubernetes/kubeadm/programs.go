@@ -1,0 +1,238 @@
+package kubeadm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/role/registryclient/containerdconf"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+const (
+	// programDirectory is where programs are put. No package manager has files there.
+	programDirectory = "/usr/local/bin"
+	// pluginDirectory is where containerd looks for CNI plugins if it does not say so.
+	pluginDirectory = "/opt/cni/bin"
+	programMode     = 0o755
+)
+
+// install plans that the machine gets the programs of the archives, once for each set of
+// archives. A machine that is a member, or may have begun to be one, gets back what is gone of the
+// archives that it has, and nothing of others.
+func (p *preparation) install() error {
+	archives := p.section.ProgramArchives
+	if len(archives) == 0 {
+		return nil
+	}
+	o, err := p.owned()
+	if err != nil {
+		return err
+	}
+	wanted := identityOf(archives)
+	complete := o.Installed == wanted
+	if begun, err := p.begun(o); begun && !complete || err != nil {
+		return err
+	}
+	for _, path := range o.Programs {
+		there, err := p.exists(path)
+		if err != nil {
+			return err
+		}
+		complete = complete && there
+	}
+	if complete {
+		return nil
+	}
+	for _, ref := range archives {
+		p.fetch("the archive of programs", ref)
+	}
+	p.do("install the programs of Kubernetes and the CNI plugins that this machine lacks", func(ctx context.Context) error {
+		return p.unpack(ctx, archives, wanted)
+	})
+	return nil
+}
+
+func (p *preparation) fetch(what string, ref api.FileReference) {
+	p.do(fmt.Sprintf("fetch %s %.12s (%d bytes)", what, ref.Sha256, ref.SizeBytes), func(ctx context.Context) error {
+		return p.Files.Fetch(ctx, ref)
+	})
+}
+
+func identityOf(files []api.FileReference) string {
+	var sums []string
+	for _, f := range files {
+		sums = append(sums, f.Sha256)
+	}
+	return strings.Join(sums, " ")
+}
+
+// unpack puts the programs of archives into place. It removes the archives once all is there.
+func (p *preparation) unpack(ctx context.Context, archives []api.FileReference, wanted string) error {
+	plugins, err := p.plugins(ctx)
+	if err != nil {
+		return err
+	}
+	err = p.own(func(o *owned) {
+		if o.Installed != wanted {
+			o.Installed = ""
+		}
+	})
+	if err != nil {
+		return err
+	}
+	var taken []string
+	for _, ref := range archives {
+		err := p.read(ref, func(content io.Reader) error {
+			return params.ReadPrograms(content, func(program params.Program, content io.Reader) error {
+				if program.Architecture != runtime.GOARCH || slices.Contains(taken, program.Name) {
+					return nil
+				}
+				taken = append(taken, program.Name)
+				if program.Plugin {
+					return p.put(filepath.Join(plugins, program.Name), []string{plugins}, content)
+				}
+				return p.put(filepath.Join(programDirectory, program.Name), host.ProgramDirectories(), content)
+			})
+		})
+		if wrong := (fault.List)(nil); errors.As(err, &wrong) {
+			return converge.Wait(api.ReasonProgramMissing, "the archive of programs %.12s cannot be used: %v", ref.Sha256, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := p.own(func(o *owned) { o.Installed = wanted }); err != nil {
+		return err
+	}
+	return p.remove(archives)
+}
+
+// put writes a program to path, unless the machine has it in one of the directories: what the
+// image or a package manager has brought is never replaced.
+func (p *preparation) put(path string, directories []string, content io.Reader) error {
+	o, err := p.owned()
+	if err != nil {
+		return err
+	}
+	for _, directory := range directories {
+		other := filepath.Join(directory, filepath.Base(path))
+		there, err := p.exists(other)
+		if err != nil {
+			return err
+		}
+		if there && !slices.Contains(o.Programs, other) {
+			p.Log.Info("a program of the package is not installed: the machine has it", "path", other)
+			return nil
+		}
+	}
+	err = p.own(func(o *owned) {
+		if !slices.Contains(o.Programs, path) {
+			o.Programs = append(o.Programs, path)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return p.Host.Files.WriteFrom(path, content, programMode)
+}
+
+// plugins is where containerd looks for CNI plugins.
+func (p *preparation) plugins(ctx context.Context) (string, error) {
+	c, err := containerdconf.ReadMachine(ctx, p.Host)
+	if err != nil {
+		return "", err
+	}
+	if c.Config.CNIPlugins == "" {
+		return pluginDirectory, nil
+	}
+	return c.Config.CNIPlugins, nil
+}
+
+// read opens a file that has been fetched.
+func (p *preparation) read(ref api.FileReference, do func(io.Reader) error) error {
+	file, err := p.Files.Open(ref)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return do(file)
+}
+
+func (p *preparation) remove(files []api.FileReference) error {
+	var errs []error
+	for _, ref := range files {
+		errs = append(errs, p.Files.Remove(ref))
+	}
+	return errors.Join(errs...)
+}
+
+// inNoArchive says that archives do not have a program that is missing.
+func (p *preparation) inNoArchive() string {
+	if len(p.section.ProgramArchives) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", for %s in an archive of program_archive_paths", runtime.GOARCH)
+}
+
+const (
+	unitFile = "/etc/systemd/system/kubelet.service"
+	dropIn   = "/etc/systemd/system/kubelet.service.d/10-kubeadm.conf"
+
+	// unitText and dropInText are those of Kubernetes' own packages, with another path.
+	unitText = `# Written by nodehitch-agent.
+[Unit]
+Description=kubelet: The Kubernetes Node Agent
+Documentation=https://kubernetes.io/docs/
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+ExecStart=` + programDirectory + `/kubelet
+Restart=always
+StartLimitInterval=0
+RestartSec=10
+
+[Install]
+WantedBy=multi-user.target
+`
+	dropInText = `# Written by nodehitch-agent.
+[Service]
+Environment="KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf"
+Environment="KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml"
+# kubeadm init and kubeadm join write KUBELET_KUBEADM_ARGS.
+EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env
+# For flags of the owner of the machine.
+EnvironmentFile=-/etc/default/kubelet
+ExecStart=
+ExecStart=` + programDirectory + `/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS
+`
+)
+
+// writeUnit writes the unit last: if it is there, so is its drop-in.
+func (p *preparation) writeUnit(ctx context.Context) error {
+	for _, file := range []struct{ path, text string }{{dropIn, dropInText}, {unitFile, unitText}} {
+		if err := p.Host.Files.Write(file.path, []byte(file.text), publicMode); err != nil {
+			return err
+		}
+	}
+	for _, do := range []func() error{
+		func() error { return p.Host.Units.Reload(ctx) },
+		func() error { return p.Host.Units.Enable(ctx, kubeletService) },
+		func() error { return p.Host.Units.Reload(ctx) },
+	} {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package kubernetes
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// The archives of the package, as Kubernetes, the CNI plugins and containerd have them.
+const (
+	nodeArchive   = "Files/kubernetes-node-linux-amd64.tar.gz"
+	pluginArchive = "Files/cni-plugins-linux-amd64.tgz"
+	imageArchive  = "Files/images.tar.gz"
+)
+
+// TestBareMachines has machines with containerd alone: no program and no image of Kubernetes, no
+// CNI plugin, and no registry that has them.
+func TestBareMachines(t *testing.T) {
+	w := newCluster(t)
+	r := results.Begin(t, suite, "bare-machines", "machines without programs and images of Kubernetes get them from the package and become a cluster; a second pass does nothing")
+	request := w.packed(r)
+	w.kubelet = &lab.Kubelet{}
+	w.becomeACluster(r, request)
+	for _, m := range w.Of(workerPoint) {
+		m.SecondPass()
+		if left := m.Run("find", "/var/lib/nodehitch/agent/files", "-size", "+1M"); left != "" {
+			t.Errorf("%s keeps %s", m.Name(), left)
+		}
+	}
+}
+
+// TestBareMachinesWhoseAgentsAreKilled ends each agent at the begin and the end of each action.
+func TestBareMachinesWhoseAgentsAreKilled(t *testing.T) {
+	results.LongOnly(t)
+	w := newCluster(t)
+	r := results.Begin(t, suite, "bare-machines-killed", "the same, with each agent killed at the begin and the end of each action")
+	request := w.packed(r)
+	w.kubelet = &lab.Kubelet{}
+	w.Kills.Agents = true
+	w.becomeACluster(r, request)
+	w.KillsAreOver(r, "agents killed", 10)
+}
+
+func (w *cluster) becomeACluster(r *results.Case, request string) {
+	w.T.Helper()
+	w.draw(1, 2)
+	w.Apply(request, w.packageDir)
+	began := time.Now()
+	w.boot(w.Topology.Servers...)
+	for _, m := range w.Up() {
+		bare(m)
+	}
+	w.Operate(api.Instantiate)
+	r.Figure("machines powered on to END", "%.1f s", time.Since(began).Seconds())
+	w.answers()
+	w.sound()
+}
+
+// bare takes the unit of kubelet from a machine of the lab, and lets its containerd look for
+// plugins where none are.
+func bare(m *sitetest.Machine) {
+	const unit = "/etc/systemd/system/kubelet.service"
+	m.Run("rm", unit, unit+".d/10-kubeadm.conf", "/etc/systemd/system/multi-user.target.wants/kubelet.service")
+	m.Run("sed", "-i", "s:/usr/lib/cni:/opt/cni/bin:", "/etc/containerd/config.toml")
+	m.Run("systemctl", "daemon-reload")
+	m.Run("systemctl", "stop", "containerd") // the agent starts it
+}
+
+// packed puts the programs and images of the lab's machines into the package, and returns the
+// request that names them.
+func (w *cluster) packed(r *results.Case) string {
+	w.T.Helper()
+	donor, err := w.Lab.Nspawn(w.T.Context(), lab.Spec{Name: "donor", Kubelet: w.kubelet})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	pull := func(file string) []byte {
+		content, err := donor.Pull(w.T.Context(), file)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		return content
+	}
+	const images = "/root/images.tar.gz"
+	for _, command := range []string{
+		"systemctl start containerd",
+		// containerd writes an image's layers as they were pushed: not compressed.
+		"ctr --namespace k8s.io images export - $(ctr --namespace k8s.io images list --quiet | grep -v @) | gzip -1 >" + images,
+	} {
+		if out, err := donor.Exec(w.T.Context(), "sh", "-euc", command); err != nil {
+			w.T.Fatalf("%v: %s", err, out)
+		}
+	}
+	archive := pull(images)
+	w.write(imageArchive, string(archive))
+	r.Figure("archive of images", "%d MB", len(archive)>>20)
+	members := map[string]map[string][]byte{nodeArchive: {}, pluginArchive: {}}
+	for _, program := range []string{"kubelet", "kubeadm", "kubectl"} {
+		members[nodeArchive][path.Join("kubernetes/node/bin", program)] = pull("/usr/bin/" + program)
+	}
+	for _, plugin := range []string{"ptp", "host-local", "loopback", "portmap"} {
+		members[pluginArchive]["./"+plugin] = pull("/usr/lib/cni/" + plugin)
+	}
+	for file, content := range members {
+		w.pack(file, content)
+	}
+	if err := donor.Destroy(); err != nil {
+		w.T.Fatal(err)
+	}
+	return w.naming()
+}
+
+// pack writes an archive into the package.
+func (w *cluster) pack(file string, members map[string][]byte) {
+	w.T.Helper()
+	out, err := os.Create(filepath.Join(w.packageDir, file))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	compressed, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	archive := tar.NewWriter(compressed)
+	for name, content := range members {
+		err = errors.Join(err, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
+		_, failed := archive.Write(content)
+		err = errors.Join(err, failed)
+	}
+	if err := errors.Join(err, archive.Close(), compressed.Close(), out.Close()); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// naming is the request with the archives.
+func (w *cluster) naming() string {
+	w.T.Helper()
+	text, err := os.ReadFile(body)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	lists, err := json.Marshal(map[string][]string{"program_archive_paths": {nodeArchive, pluginArchive}, "image_archive_paths": {imageArchive}})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	const version = `"version": "1.34.4",`
+	if !strings.Contains(string(text), version) {
+		w.T.Fatalf("%s does not say %s", body, version)
+	}
+	file := filepath.Join(w.T.TempDir(), "request.json")
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), version, version+strings.Trim(string(lists), "{}")+",", 1)), 0o600); err != nil {
+		w.T.Fatal(err)
+	}
+	return file
+}
