@@ -86,8 +86,12 @@ const jumps = `(() => {
   return live === lost ? [] : ['the head has ' + live + ' px, and ' + lost + ' if the connection is lost'];
 })()`
 
+// low is what a finger has to meet, on a phone, and is less than 44 px high.
+const low = `innerWidth > 640 ? [] : [...document.querySelectorAll('.top nav a, button, input, select, summary, .pager > a')]
+  .filter(e => e.offsetHeight > 0 && e.offsetHeight < 44).slice(0, 5).map(e => 'only ' + e.offsetHeight + ' px high: ' + (e.innerText || e.name))`
+
 func TestNoPageIsWiderThanItsWindow(t *testing.T) {
-	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, no text lies on another, no short word in a table is broken, no hint of a field is cut, the head has one height, and events stand below one another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
+	c := results.Begin(t, "browser", "widths", "no page and no table is wider than a window of 375 or 1280 px, no text lies on another, no short word in a table is broken, no hint of a field is cut, the head has one height, on a phone a finger meets 44 px, and events stand below one another: with ordinary rows, a name of 78 characters, hostile texts, no data; light and dark, with letters of 16 and 20 px")
 	worlds := pagetest.Worlds()
 	worlds["hostile"] = pagetest.Hostile()
 	checked := 0
@@ -106,7 +110,7 @@ func TestNoPageIsWiderThanItsWindow(t *testing.T) {
 						protocol(page.SetFontSizes, page.SetFontSizesParams{FontSizes: &page.FontSizes{Standard: as.font}}))
 					for _, width := range []int64{1280, 375} {
 						b.run(chromedp.EmulateViewport(width, 900))
-						for _, part := range slices.Concat(value[[]string](b, tooWide), value[[]string](b, onTop), value[[]string](b, sideBySide), value[[]string](b, torn), value[[]string](b, jumps)) {
+						for _, part := range slices.Concat(value[[]string](b, tooWide), value[[]string](b, onTop), value[[]string](b, sideBySide), value[[]string](b, torn), value[[]string](b, jumps), value[[]string](b, low)) {
 							t.Errorf("%s (%s, %d px, letters of %d px): %s", path, as.scheme, width, as.font, part)
 						}
 						size := value[float64](b, "parseFloat(getComputedStyle(document.body).fontSize)")

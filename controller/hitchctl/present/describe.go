@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nodehitch/nodehitch/controller/describe"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
@@ -67,8 +68,12 @@ func (p *page) status(n api.Node) {
 	if len(conditions) == 0 {
 		p.text(2, screen.Faint, "none reported yet")
 	}
+	width := 15
 	for _, c := range conditions {
-		p.condition(n, c)
+		width = max(width, utf8.RuneCountInString(screen.Clean(c.Type)))
+	}
+	for _, c := range conditions {
+		p.condition(n, c, width)
 	}
 }
 
@@ -85,9 +90,10 @@ func (p *page) upgrade(u api.AgentUpgrade) {
 	}
 }
 
-func (p *page) condition(n api.Node, c api.Condition) {
-	p.line(2, style(describe.OfCondition(n, c)), fmt.Sprintf("%-15s %-7s %s, for %s",
-		screen.Clean(c.Type), c.Status, screen.Clean(c.Reason), describe.Age(p.now.Sub(c.LastTransitionTime))))
+// condition is one of those whose names have at most so many characters.
+func (p *page) condition(n api.Node, c api.Condition, width int) {
+	p.line(2, style(describe.OfCondition(n, c)), fmt.Sprintf("%-*s %-7s %s, for %s",
+		width, screen.Clean(c.Type), c.Status, screen.Clean(c.Reason), describe.Age(p.now.Sub(c.LastTransitionTime))))
 	if c.Message != "" {
 		p.text(6, screen.Normal, c.Message)
 	}

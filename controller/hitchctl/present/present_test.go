@@ -224,6 +224,17 @@ Withheld from its configuration
 	}
 }
 
+// The conditions of a cluster that is made have longer names.
+func TestConditionsStandInColumns(t *testing.T) {
+	n := node("master", "EngineReady True EngineRunning", "ClusterMembersCurrent True MembersCurrent")
+	got := strings.Join(present.Node(screen.Plain(&bytes.Buffer{}, 100), n, nil, at(60)), "\n")
+	for _, want := range []string{"  EngineReady           True    EngineRunning, for", "  ClusterMembersCurrent True    MembersCurrent, for"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}
+
 func TestTables(t *testing.T) {
 	v := present.View{Now: at(60)}
 	seen := at(58)
