@@ -198,13 +198,17 @@ func (m *tacker) deploys(kubelet *lab.Kubelet, address string) {
 	if err := errors.Join(err, os.WriteFile(kubeconfig, access, 0o600), os.WriteFile(manifest, []byte(deployment), 0o600)); err != nil {
 		m.T.Fatal(err)
 	}
+	kubectl := func(args ...string) ([]byte, error) {
+		command := append([]string{filepath.Join(kubelet.Programs, "usr/bin/kubectl"), "--kubeconfig", kubeconfig}, args...)
+		return m.Lab.Command(m.T.Context(), command...).CombinedOutput()
+	}
 	for _, args := range [][]string{
 		{"apply", "-f", manifest},
 		{"wait", "--for=condition=Available", "--timeout=3m", "deployment/by-the-vim"},
 	} {
-		kubectl := append([]string{filepath.Join(kubelet.Programs, "usr/bin/kubectl"), "--kubeconfig", kubeconfig}, args...)
-		if out, err := m.Lab.Command(m.T.Context(), kubectl...).CombinedOutput(); err != nil {
-			m.T.Fatalf("kubectl %v: %v\n%s", args, err, out)
+		if out, err := kubectl(args...); err != nil {
+			pods, _ := kubectl("describe", "deployments,replicasets,pods")
+			m.T.Fatalf("kubectl %v: %v\n%s\n%s", args, err, out, pods)
 		}
 	}
 }

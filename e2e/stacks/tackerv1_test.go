@@ -190,7 +190,7 @@ func (v *v1) call(name string, request, keywords object) (raised string) {
 	}
 	info := object{"flavour_id": "simple", "instance_id": v.stack, "additional_params": v.instantiated, "vnfc_resource_info": v.vnfcs()}
 	v.tacker.python(&outcome, object{"hook": name, "request_name": requestName, "request": request, "keywords": keywords,
-		"vnf_instance": object{"id": v.id, "tenant_id": "tenant", "vnfd_id": v.vnfd, "vim_connection_info": []object{}, "instantiated_vnf_info": info}}, "hook.py")
+		"vnf_instance": object{"id": v.id, "vnf_instance_name": "vnf-" + v.id, "tenant_id": "tenant", "vnfd_id": v.vnfd, "vim_connection_info": []object{}, "instantiated_vnf_info": info}}, "hook.py")
 	if outcome.Request != nil {
 		v.parameters = outcome.Request
 	}
