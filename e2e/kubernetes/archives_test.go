@@ -14,7 +14,6 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/results"
-	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -26,13 +25,35 @@ const (
 )
 
 // TestBareMachines has machines with containerd alone: no program and no image of Kubernetes, no
-// CNI plugin, and no registry that has them.
+// CNI plugin, and no registry that has them. The disk of one is too small for the images at first,
+// and another's containerd starts Pods with an image that no archive has.
 func TestBareMachines(t *testing.T) {
 	w := newCluster(t)
-	r := results.Begin(t, suite, "bare-machines", "machines without programs and images of Kubernetes get them from the package and become a cluster; a second pass does nothing")
-	request := w.packed(r)
-	w.kubelet = &lab.Kubelet{}
-	w.becomeACluster(r, request)
+	r := results.Begin(t, suite, "bare-machines", "machines without programs and images of Kubernetes get them from the package and become a cluster; a full disk and another pause image are named, and what is mended is taken up; a second pass does nothing")
+	w.bare(w.packed(r))
+	full, other := w.Of(workerPoint)[0], w.Of(workerPoint)[1]
+	full.Run("mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", "/var/lib/containerd")
+	const pause, another = "pause:3.10.1", "pause:3.8"
+	set := func(from, to string) {
+		other.Run("sed", "-i", "s|"+from+"|"+to+"|", "/etc/containerd/config.toml")
+		other.Run("systemctl", "restart", "containerd")
+	}
+	set(pause, another)
+	began := time.Now()
+	ended := w.Begin(api.Instantiate)
+	if said := full.Says(api.ConditionKubernetesInstalled, api.ReasonNoSpace); !strings.Contains(said, "make room where containerd keeps images") {
+		t.Errorf("a full disk: %s", said)
+	}
+	if said := other.Says(api.ConditionKubernetesInstalled, api.ReasonImageUnavailable); !strings.Contains(said, "starts each Pod with the image registry.k8s.io/"+another) {
+		t.Errorf("another pause image: %s", said)
+	}
+	full.Run("systemctl", "stop", "containerd") // the agent starts it
+	full.Run("umount", "/var/lib/containerd")
+	set(another, pause)
+	w.Completes(ended)
+	r.Figure("END posted to completed", "%.1f s", time.Since(began).Seconds())
+	w.answers()
+	w.sound()
 	for _, m := range w.Of(workerPoint) {
 		m.SecondPass()
 		if left := m.Run("find", "/var/lib/nodehitch/agent/files", "-size", "+1M"); left != "" {
@@ -45,37 +66,32 @@ func TestBareMachines(t *testing.T) {
 func TestBareMachinesWhoseAgentsAreKilled(t *testing.T) {
 	results.LongOnly(t)
 	w := newCluster(t)
-	r := results.Begin(t, suite, "bare-machines-killed", "the same, with each agent killed at the begin and the end of each action")
-	request := w.packed(r)
-	w.kubelet = &lab.Kubelet{}
+	r := results.Begin(t, suite, "bare-machines-killed", "machines with containerd alone become a cluster, with each agent killed at the begin and the end of each action")
 	w.Kills.Agents = true
-	w.becomeACluster(r, request)
+	w.bare(w.packed(r))
+	began := time.Now()
+	w.Operate(api.Instantiate)
+	r.Figure("END posted to completed", "%.1f s", time.Since(began).Seconds())
+	w.answers()
+	w.sound()
 	w.KillsAreOver(r, "agents killed", 10)
 }
 
-func (w *cluster) becomeACluster(r *results.Case, request string) {
+// bare boots a master and two workers with containerd alone: without the unit of kubelet that a
+// machine of the lab has, and with a containerd that looks for plugins where none are.
+func (w *cluster) bare(request string) {
 	w.T.Helper()
+	w.kubelet = &lab.Kubelet{}
 	w.draw(1, 2)
 	w.Apply(request, w.packageDir)
-	began := time.Now()
 	w.boot(w.Topology.Servers...)
 	for _, m := range w.Up() {
-		bare(m)
+		const unit = "/etc/systemd/system/kubelet.service"
+		m.Run("rm", unit, unit+".d/10-kubeadm.conf", "/etc/systemd/system/multi-user.target.wants/kubelet.service")
+		m.Run("sed", "-i", "s:/usr/lib/cni:/opt/cni/bin:", "/etc/containerd/config.toml")
+		m.Run("systemctl", "daemon-reload")
+		m.Run("systemctl", "stop", "containerd") // the agent starts it
 	}
-	w.Operate(api.Instantiate)
-	r.Figure("machines powered on to END", "%.1f s", time.Since(began).Seconds())
-	w.answers()
-	w.sound()
-}
-
-// bare takes the unit of kubelet from a machine of the lab, and lets its containerd look for
-// plugins where none are.
-func bare(m *sitetest.Machine) {
-	const unit = "/etc/systemd/system/kubelet.service"
-	m.Run("rm", unit, unit+".d/10-kubeadm.conf", "/etc/systemd/system/multi-user.target.wants/kubelet.service")
-	m.Run("sed", "-i", "s:/usr/lib/cni:/opt/cni/bin:", "/etc/containerd/config.toml")
-	m.Run("systemctl", "daemon-reload")
-	m.Run("systemctl", "stop", "containerd") // the agent starts it
 }
 
 // packed puts the programs and images of the lab's machines into the package, and returns the
