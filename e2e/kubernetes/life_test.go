@@ -2,11 +2,13 @@ package kubernetes
 
 import (
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -22,7 +24,7 @@ var operations = []struct {
 	{"scale-out", "a worker that comes later joins, and gets Pods", (*cluster).scaleOut},
 	{"scale-in", "a worker is drained before its server goes, and its Node with it", (*cluster).scaleIn},
 	{"heal-worker", "a worker is replaced by a new machine", (*cluster).healWorker},
-	{"vim", "the token of the VIM makes a Deployment", (*cluster).vim},
+	{"vim", "the token of the VIM makes a Deployment, and the claim and the Pod of the tutorial, which writes to a volume", (*cluster).vim},
 	{"heal-vnf", "each machine is replaced at once; the machines become another cluster", (*cluster).healVNF},
 	{"again", "the VNF is terminated and instantiated again", (*cluster).again},
 }
@@ -80,6 +82,39 @@ func (w *cluster) vim(*results.Case) {
 	}
 	worker.Run("kubectl", "--kubeconfig", kubeconfig, "apply", "-f", object)
 	worker.Run("kubectl", "--kubeconfig", kubeconfig, "wait", "--for=condition=Available", "--timeout=2m", "deployment/by-the-vim")
+	w.tutorial(worker, kubeconfig)
+}
+
+// volumeOfANode stands for a volume of a storage server, which a container cannot mount.
+const volumeOfANode = `
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: here}
+spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], storageClassName: nfs, hostPath: {path: /srv/here, type: DirectoryOrCreate}}
+`
+
+// tutorial lets the Pod of docs/tutorial.md write, with the access of a VIM.
+func (w *cluster) tutorial(worker *sitetest.Machine, kubeconfig string) {
+	w.apply(volumeOfANode)
+	const file = "/root/claim-and-pod.yaml"
+	example, err := os.ReadFile("../../docs/examples/claim-and-pod.yaml")
+	if err := errors.Join(err, worker.Push(w.T.Context(), file, 0o600, []byte(strings.Replace(string(example), "busybox:1.36", kube.TestImage, 1)))); err != nil {
+		w.T.Fatal(err)
+	}
+	worker.Run("kubectl", "--kubeconfig", kubeconfig, "apply", "-f", file)
+	var got string
+	w.Until("the Pod of the tutorial has ended", func() error {
+		const status = "jsonpath={.status.phase} {.status.containerStatuses[0].state.terminated.message}"
+		got = strings.TrimSpace(worker.Run("kubectl", "--kubeconfig", kubeconfig, "get", "pod", "shop", "-o", status))
+		if !strings.HasPrefix(got, "Succeeded") && !strings.HasPrefix(got, "Failed") {
+			return errors.New(got + ": " + w.kubectl("describe", "pod,pvc"))
+		}
+		return nil
+	})
+	if got != "Succeeded an order" {
+		w.T.Errorf("the Pod of the tutorial has ended as %q: %s", got, w.kubectl("describe", "pod", "shop"))
+	}
+	worker.Run("kubectl", "--kubeconfig", kubeconfig, "delete", "-f", file)
 }
 
 func (w *cluster) healVNF(r *results.Case) {
