@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"archive/tar"
+	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -55,7 +56,7 @@ func TestDownloads(t *testing.T) {
 			var all sync.WaitGroup
 			for i, client := range clients {
 				all.Go(func() {
-					if err := download(client, f.URL+"/v1/node/files/"+sum, sum); err != nil {
+					if err := download(t.Context(), client, f.URL+"/v1/node/files/"+sum, sum); err != nil {
 						t.Errorf("node %d: %v", i, err)
 					}
 				})
@@ -108,9 +109,13 @@ func (f *fleet) clients(nodes int) (list []*http.Client) {
 	return list
 }
 
-func download(client *http.Client, url, sum string) error {
+func download(ctx context.Context, client *http.Client, url, sum string) error {
 	defer client.CloseIdleConnections()
-	answer, err := client.Get(url)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
 	if err != nil {
 		return err
 	}

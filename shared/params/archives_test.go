@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"debug/elf"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -152,7 +151,7 @@ func TestArchivesOfImages(t *testing.T) {
 // What none of the archives has is said once for all of them.
 func TestWhatArchivesLackTogether(t *testing.T) {
 	parse := func(attributes string) *params.Params {
-		p, report := params.Parse(json.RawMessage(kubernetes("", attributes)), "")
+		p, report := params.Parse(kubernetes("", attributes), "")
 		if p == nil {
 			t.Fatal(report.Faults)
 		}
