@@ -84,34 +84,34 @@ func (f fault) isSaid(m *sitetest.Machine) {
 	}
 }
 
-// kernelFaults are those of a worker with a kernel of its own. A container has its host's.
-var kernelFaults = []fault{
-	{"swap", []string{"sh", "-euc", "dd if=/dev/zero of=/swapfile bs=1M count=64 status=none; chmod 600 /swapfile; mkswap /swapfile; swapon /swapfile"},
+// Faults of a worker with a kernel of its own. A container has its host's.
+var (
+	noOverlay = fault{"no-overlay", []string{"sh", "-euc", "mv /lib/modules/*/kernel/fs/overlayfs/overlay.ko /root; systemctl stop containerd; ! grep overlay /proc/filesystems || rmmod overlay; systemctl start --no-block containerd"},
+		api.ConditionKubernetesInstalled, api.ReasonModuleMissing, []string{"overlay", "restart containerd"},
+		[]string{"sh", "-euc", "mv /root/overlay.ko /lib/modules/*/kernel/fs/overlayfs; modprobe overlay; systemctl restart containerd"}}
+	swaps = fault{"swap", []string{"sh", "-euc", "dd if=/dev/zero of=/swapfile bs=1M count=64 status=none; chmod 600 /swapfile; mkswap /swapfile; swapon /swapfile; systemctl restart kubelet"},
 		api.ConditionKubernetesInstalled, api.ReasonSwapOn, []string{"/swapfile", "swapoff -a"},
-		[]string{"swapoff", "--all"}},
-	{"no-overlay", []string{"sh", "-euc", `systemctl stop containerd; modprobe --remove overlay; mv /lib/modules/*/kernel/fs/overlayfs/overlay.ko /root; systemctl start containerd`},
-		api.ConditionKubernetesInstalled, api.ReasonModuleMissing, []string{"overlay"},
-		[]string{"sh", "-euc", "mv /root/overlay.ko /lib/modules/*/kernel/fs/overlayfs; modprobe overlay; systemctl restart containerd"}},
-}
+		[]string{"swapoff", "--all"}}
+)
 
-// TestWrongKernel has a worker with all of these faults, which are mended one after the other.
+// TestWrongKernel has a worker that lacks a module, and swaps when it is a member, as after a
+// boot with another fstab.
 func TestWrongKernel(t *testing.T) {
 	results.LongOnly(t)
 	w := newCluster(t, lab.KindVM)
-	results.Begin(t, suite, "wrong-kernel", "a worker that swaps and lacks a module is not joined; its condition names the one, then the other, and the worker joins when both are mended")
+	results.Begin(t, suite, "wrong-kernel", "a worker whose kernel lacks a module is not joined, and its condition names it until it is there; a member that swaps says so, and is Ready when it does not")
 	w.draw(1, 0)
 	w.drawVirtual()
 	w.ask()
 	w.boot(w.Topology.Servers...)
-	worker := w.Of(workerPoint)[0]
-	for _, f := range kernelFaults {
-		worker.Run(f.machine...)
-	}
+	worker := w.lastWorker()
+	worker.Run(noOverlay.machine...)
 	ended := w.Begin(api.Instantiate)
-	for _, f := range kernelFaults {
-		f.isSaid(worker)
-		worker.Run(f.mend...)
-	}
+	noOverlay.isSaid(worker)
+	worker.Run(noOverlay.mend...)
 	w.Completes(ended)
+	worker.Run(swaps.machine...)
+	swaps.isSaid(worker)
+	worker.Run(swaps.mend...)
 	w.sound()
 }

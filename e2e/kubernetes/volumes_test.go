@@ -174,7 +174,10 @@ spec:
 			return errors.New(phase + ": " + w.kubectl("get", "events", "--field-selector=involvedObject.name=shop"))
 		}
 	})
-	printed = w.kubectl("logs", "shop")
+	w.Until("its log is there", func() (err error) { // a busy kubelet takes longer to answer than the API server waits
+		printed, err = w.Of(masterPoint)[0].Try("kubectl", "--kubeconfig", "/etc/kubernetes/admin.conf", "logs", "shop")
+		return err
+	})
 	if phase := w.kubectl("get", "pod", "shop", "-o", "jsonpath={.status.phase}"); phase != "Succeeded" {
 		w.T.Errorf("the Pod is %s: %s", phase, printed)
 	}
