@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"archive/tar"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"os"
 	"path"
@@ -30,7 +29,8 @@ const (
 func TestBareMachines(t *testing.T) {
 	w := newCluster(t)
 	r := results.Begin(t, suite, "bare-machines", "machines without programs and images of Kubernetes get them from the package and become a cluster; a full disk and another pause image are named, and what is mended is taken up; a second pass does nothing")
-	w.bare(w.packed(r))
+	w.packed(r)
+	w.bare()
 	full, other := w.Of(workerPoint)[0], w.Of(workerPoint)[1]
 	full.Run("mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", "/var/lib/containerd")
 	const pause, another = "pause:3.10.1", "pause:3.8"
@@ -68,7 +68,8 @@ func TestBareMachinesWhoseAgentsAreKilled(t *testing.T) {
 	w := newCluster(t)
 	r := results.Begin(t, suite, "bare-machines-killed", "machines with containerd alone become a cluster, with each agent killed at the begin and the end of each action")
 	w.Kills.Agents = true
-	w.bare(w.packed(r))
+	w.packed(r)
+	w.bare()
 	began := time.Now()
 	w.Operate(api.Instantiate)
 	r.Figure("END posted to completed", "%.1f s", time.Since(began).Seconds())
@@ -79,11 +80,11 @@ func TestBareMachinesWhoseAgentsAreKilled(t *testing.T) {
 
 // bare boots a master and two workers with containerd alone: without the unit of kubelet that a
 // machine of the lab has, and with a containerd that looks for plugins where none are.
-func (w *cluster) bare(request string) {
+func (w *cluster) bare() {
 	w.T.Helper()
 	w.kubelet = &lab.Kubelet{}
 	w.draw(1, 2)
-	w.Apply(request, w.packageDir)
+	w.ask()
 	w.boot(w.Topology.Servers...)
 	for _, m := range w.Up() {
 		const unit = "/etc/systemd/system/kubelet.service"
@@ -94,9 +95,9 @@ func (w *cluster) bare(request string) {
 	}
 }
 
-// packed puts the programs and images of the lab's machines into the package, and returns the
-// request that names them.
-func (w *cluster) packed(r *results.Case) string {
+// packed puts the programs and images of the lab's machines into the package, and names them in
+// the request.
+func (w *cluster) packed(r *results.Case) {
 	w.T.Helper()
 	donor, err := w.Lab.Nspawn(w.T.Context(), lab.Spec{Name: "donor", Kubelet: w.kubelet})
 	if err != nil {
@@ -135,7 +136,8 @@ func (w *cluster) packed(r *results.Case) string {
 	if err := donor.Destroy(); err != nil {
 		w.T.Fatal(err)
 	}
-	return w.naming()
+	made := w.request.params()["kubernetes"].(map[string]any)
+	made["program_archive_paths"], made["image_archive_paths"] = []string{nodeArchive, pluginArchive}, []string{imageArchive}
 }
 
 // pack writes an archive into the package.
@@ -158,26 +160,4 @@ func (w *cluster) pack(file string, members map[string][]byte) {
 	if err := errors.Join(err, archive.Close(), compressed.Close(), out.Close()); err != nil {
 		w.T.Fatal(err)
 	}
-}
-
-// naming is the request with the archives.
-func (w *cluster) naming() string {
-	w.T.Helper()
-	text, err := os.ReadFile(body)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	lists, err := json.Marshal(map[string][]string{"program_archive_paths": {nodeArchive, pluginArchive}, "image_archive_paths": {imageArchive}})
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	const version = `"version": "1.34.4",`
-	if !strings.Contains(string(text), version) {
-		w.T.Fatalf("%s does not say %s", body, version)
-	}
-	file := filepath.Join(w.T.TempDir(), "request.json")
-	if err := os.WriteFile(file, []byte(strings.Replace(string(text), version, version+strings.Trim(string(lists), "{}")+",", 1)), 0o600); err != nil {
-		w.T.Fatal(err)
-	}
-	return file
 }
