@@ -28,17 +28,8 @@ const requestFile = "testdata/request.json"
 var packageFiles = map[string]string{
 	"Scripts/install_k8s_cluster.sh": "#!/bin/sh\n# The request has to have it. It is not run.\nexit 1\n",
 	"Files/pod-network.yaml":         string(kube.PodNetwork),
-	"Files/kubeadm.yaml":             kube.ProxyConfiguration + kubeletConfiguration,
+	"Files/kubeadm.yaml":             kube.ProxyConfiguration,
 }
-
-// kubeletConfiguration lets kubelets run on a host whose disk is nearly full: they see that of
-// the host, and would remove images and evict Pods.
-const kubeletConfiguration = `---
-apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-imageGCHighThresholdPercent: 100
-evictionHard: {nodefs.available: 1%, imagefs.available: 1%}
-`
 
 // What makes a server a master or a worker, as the request names it.
 const (
