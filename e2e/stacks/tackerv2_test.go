@@ -39,7 +39,7 @@ func TestTackersScript(t *testing.T) {
 		step{"tacker-v2-vim", "with the address, CA and token of the VIM that Tacker has, a Deployment is made and becomes available", s.byTheVIM},
 		step{"tacker-v2-scale-out", "a worker that Heat adds is Ready once scale_end returns", s.scaleOut},
 		step{"tacker-v2-scale-in", "the worker that the grant removes has left the cluster, and its identity is void, once scale_end returns", s.scaleIn},
-		step{"tacker-v2-heal-worker", "the successor of a worker is Ready once heal_end returns, and the END is about no other server", s.life.healWorker},
+		step{"tacker-v2-heal-worker", "the successor of a worker is Ready once heal_end returns, and the END is about no other server than members of the cluster", s.life.healWorker},
 		step{"tacker-v2-heal-master", "the same of a master: the cluster has three again", s.life.healMaster},
 		step{"tacker-v2-heal-storage", "heal_start withdraws the PersistentVolumes of the storage server, and after heal_end its successor serves them", s.life.healStorage},
 		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are another cluster", s.life.healEntire},
