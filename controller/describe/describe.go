@@ -204,8 +204,8 @@ func OfReady(n api.Node) Tone {
 	return Waiting
 }
 
-// worked are the conditions in the order in which an agent works on them.
-var worked = api.ConditionTypes()
+// orderOfWork are the conditions in the order in which an agent works on them.
+var orderOfWork = api.ConditionTypes()
 
 // Conditions are those of a node as it goes through them, then those that this build does not know,
 // Ready at the end; none if it has not reported.
@@ -215,12 +215,12 @@ func Conditions(n api.Node) []api.Condition {
 	}
 	rank := func(c api.Condition) int {
 		if c.Type == api.ConditionReady {
-			return len(worked) + 1
+			return len(orderOfWork) + 1
 		}
-		if i := slices.Index(worked, c.Type); i >= 0 {
+		if i := slices.Index(orderOfWork, c.Type); i >= 0 {
 			return i
 		}
-		return len(worked)
+		return len(orderOfWork)
 	}
 	conditions := slices.Clone(n.Status.Conditions)
 	slices.SortStableFunc(conditions, func(a, b api.Condition) int {

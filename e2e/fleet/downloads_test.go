@@ -4,8 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -19,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/e2e/crowd"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
@@ -39,7 +36,6 @@ func TestDownloads(t *testing.T) {
 			const file = "Files/images.tar"
 			folder := t.TempDir()
 			sum := f.archive(filepath.Join(folder, file), size.megabytes<<20)
-			f.must(errors.Join(os.Mkdir(filepath.Join(folder, "Scripts"), 0o755), os.WriteFile(filepath.Join(folder, "Scripts/install.sh"), []byte("#!/bin/sh\n"), 0o600)))
 			params := loopback.ClusterParams("")
 			loopback.ClusterOf(params)["kubernetes"] = map[string]any{"version": "1.34.4", "image_archive_paths": []string{file}}
 			request, topology := filepath.Join(folder, "request.json"), filepath.Join(folder, "topology.json")
@@ -97,14 +93,10 @@ func (f *fleet) archive(path string, size int) string {
 func (f *fleet) clients(nodes int) (list []*http.Client) {
 	f.t.Helper()
 	trust, token := f.Trust(), f.JoinToken(id(0, 0))
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(trust.RootCertificate))
 	for n := range nodes {
-		certificate, err := crowd.Again(func() (tls.Certificate, error) { return f.certificate(trust, token, n) })
+		config, err := f.identity(trust, token, n)
 		f.must(err)
-		list = append(list, &http.Client{Transport: &http.Transport{
-			DialContext: source(n).DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13},
-		}})
+		list = append(list, &http.Client{Transport: &http.Transport{DialContext: source(n).DialContext, TLSClientConfig: config}})
 	}
 	return list
 }

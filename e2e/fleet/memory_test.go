@@ -90,13 +90,11 @@ func (f *fleet) holdPolls(polls int) {
 }
 
 func (f *fleet) holdPollsOfNode(trust *api.Trust, token string, n int) error {
-	certificate, err := crowd.Again(func() (tls.Certificate, error) { return f.certificate(trust, token, n) })
+	config, err := f.identity(trust, token, n)
 	if err != nil {
 		return err
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(trust.RootCertificate))
-	dialer := &tls.Dialer{NetDialer: source(n), Config: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}}
+	dialer := &tls.Dialer{NetDialer: source(n), Config: config}
 	tag := ""
 	for range pollsOfANode {
 		conn, err := crowd.Again(func() (net.Conn, error) {
@@ -116,6 +114,17 @@ func (f *fleet) holdPollsOfNode(trust *api.Trust, token string, n int) error {
 // source dials from the n-th node's address.
 func source(n int) *net.Dialer {
 	return &net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n/250), byte(1+n%250))}}
+}
+
+// identity enrolls the n-th node, and is how it calls the controller then.
+func (f *fleet) identity(trust *api.Trust, token string, n int) (*tls.Config, error) {
+	certificate, err := crowd.Again(func() (tls.Certificate, error) { return f.certificate(trust, token, n) })
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(trust.RootCertificate))
+	return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}, nil
 }
 
 // certificate enrolls the n-th node.

@@ -33,6 +33,28 @@ conntrack: {maxPerCore: 0, min: 0}
 // TestImage is an image on the machines for Pods of tests: Debian's busybox, with a shell.
 const TestImage = "nodehitch.test/busybox:1"
 
+// TestDeployment is the manifest of a Deployment of three Pods of an image, TestImage or a copy of
+// it, each Ready once it answers.
+func TestDeployment(name, image string) string {
+	return fmt.Sprintf(`
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: %[1]s}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata: {labels: {app: %[1]s}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      containers:
+      - name: web
+        image: %[2]s
+        command: [busybox, httpd, -f, -p, "8080"]
+        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
+`, name, image)
+}
+
 // Machines is what machines of a lab need, so that kubeadm makes a cluster of them: nothing is
 // pulled or installed. No other process removes it until Close.
 type Machines struct {

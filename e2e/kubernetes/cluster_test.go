@@ -22,13 +22,13 @@ import (
 
 const suite = "kubernetes"
 
-// requestFile is the request, packageFiles those of the VNF package that it speaks of.
+// requestFile is the request, packageFiles those of the VNF package that it speaks of. The script
+// of the cluster, which the request has to name, is not in the package: nobody runs it.
 const requestFile = "testdata/request.json"
 
 var packageFiles = map[string]string{
-	"Scripts/install_k8s_cluster.sh": "#!/bin/sh\n# The request has to have it. It is not run.\nexit 1\n",
-	"Files/pod-network.yaml":         string(kube.PodNetwork),
-	"Files/kubeadm.yaml":             kube.ProxyConfiguration,
+	"Files/pod-network.yaml": string(kube.PodNetwork),
+	"Files/kubeadm.yaml":     kube.ProxyConfiguration,
 }
 
 // What makes a server a master or a worker, as the request names it.
@@ -204,7 +204,7 @@ func (w *cluster) hasNodes() {
 // answers waits until a Deployment is available, whose Pods answer as kubelet probes them.
 func (w *cluster) answers() {
 	w.T.Helper()
-	w.apply(deployment)
+	w.apply(kube.TestDeployment("web", kube.TestImage))
 	w.Until("the Deployment is available", func() error {
 		if got := w.kubectl("get", "deployment", "web", "-o", "jsonpath={.status.availableReplicas}"); got != "3" {
 			return fmt.Errorf("%q replicas are available: %s", got, w.kubectl("get", "pods", "-o", "wide"))
@@ -212,21 +212,3 @@ func (w *cluster) answers() {
 		return nil
 	})
 }
-
-const deployment = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: web}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: web}}
-  template:
-    metadata: {labels: {app: web}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      containers:
-      - name: web
-        image: ` + kube.TestImage + `
-        command: [busybox, httpd, -f, -p, "8080"]
-        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
-`

@@ -77,7 +77,7 @@ func (w *cluster) vim(*results.Case) {
 	const kubeconfig, object = "/root/vim.conf", "/root/vim.yaml"
 	worker := w.Of(workerPoint)[0]
 	if err := errors.Join(worker.Push(w.T.Context(), kubeconfig, 0o600, []byte(access)),
-		worker.Push(w.T.Context(), object, 0o600, []byte(strings.ReplaceAll(deployment, "web", "by-the-vim")))); err != nil {
+		worker.Push(w.T.Context(), object, 0o600, []byte(kube.TestDeployment("by-the-vim", kube.TestImage)))); err != nil {
 		w.T.Fatal(err)
 	}
 	worker.Run("kubectl", "--kubeconfig", kubeconfig, "apply", "-f", object)

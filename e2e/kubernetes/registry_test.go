@@ -37,6 +37,6 @@ func (w *cluster) privateRegistry(*results.Case) {
 	} {
 		worker.Run(append([]string{"ctr", "--namespace", "k8s.io", "images"}, strings.Fields(args)...)...)
 	}
-	w.apply(strings.NewReplacer("web", "private", kube.TestImage, privateImage).Replace(deployment))
+	w.apply(kube.TestDeployment("private", privateImage))
 	w.kubectl("wait", "--for=condition=Available", "--timeout=2m", "deployment/private")
 }

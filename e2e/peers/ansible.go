@@ -17,13 +17,13 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
 
-// Key lets who has it into machines over SSH.
+// Key is a key pair for SSH.
 type Key struct {
 	ssh.Signer
 	private []byte // the same, as OpenSSH has it
 }
 
-// NewKey makes one.
+// NewKey makes a new pair.
 func NewKey(t testing.TB) *Key {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -41,7 +41,7 @@ func NewKey(t testing.TB) *Key {
 	return &Key{signer, pem.EncodeToMemory(block)}
 }
 
-// Admit makes machines serve SSH to who has the key.
+// Admit lets the holder of the key log in to machines over SSH, as root.
 func (k *Key) Admit(ctx context.Context, l *lab.Lab, machines ...*sitetest.Machine) error {
 	var all errgroup.Group
 	for _, m := range machines {

@@ -16,7 +16,7 @@ import (
 // Kubeconfig is the administrator's, on a master.
 const Kubeconfig = "/etc/kubernetes/admin.conf"
 
-// Script is steps of a shell, each of which has to succeed.
+// Script is a shell script that ends at the first step that fails.
 func Script(steps ...string) string { return "set -e\n" + strings.Join(steps, "\n") }
 
 // StorageSteps make a machine that has the NFS server serve the volumes of e2e/cluster's VNF

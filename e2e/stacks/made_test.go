@@ -38,8 +38,12 @@ func (w *world) packageOfMade() (folder string) {
 
 // wantsKubernetes adds kubernetes to the request, whose members it returns.
 func (v *tackerVNF) wantsKubernetes() object {
+	version, err := kube.Version()
+	if err != nil {
+		v.T.Fatal(err)
+	}
 	wanted := v.parameters["k8s_cluster_installation_param"].(object)
-	wanted["kubernetes"] = object{"version": "1.34.4", "pod_network_manifest_path": "Files/pod-network.yaml", "kubeadm_config_path": "Files/kubeadm.yaml"}
+	wanted["kubernetes"] = object{"version": strings.TrimPrefix(version, "v"), "pod_network_manifest_path": "Files/pod-network.yaml", "kubeadm_config_path": "Files/kubeadm.yaml"}
 	return wanted
 }
 
@@ -195,7 +199,7 @@ func (m *tacker) deploys(kubelet *lab.Kubelet, address string) {
 		"contexts": []object{{"name": of.Name, "context": object{"cluster": of.Name, "user": of.Name}}},
 	})
 	kubeconfig, manifest := m.path("vim.kubeconfig"), m.path("deployment.yaml")
-	if err := errors.Join(err, os.WriteFile(kubeconfig, access, 0o600), os.WriteFile(manifest, []byte(deployment), 0o600)); err != nil {
+	if err := errors.Join(err, os.WriteFile(kubeconfig, access, 0o600), os.WriteFile(manifest, []byte(kube.TestDeployment("by-the-vim", kube.TestImage)), 0o600)); err != nil {
 		m.T.Fatal(err)
 	}
 	kubectl := func(args ...string) ([]byte, error) {
@@ -237,21 +241,3 @@ func (m *tacker) hasNoVIM() {
 		m.T.Errorf("Tacker still has %+v", left)
 	}
 }
-
-const deployment = `
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: by-the-vim}
-spec:
-  replicas: 3
-  selector: {matchLabels: {app: by-the-vim}}
-  template:
-    metadata: {labels: {app: by-the-vim}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      containers:
-      - name: web
-        image: ` + kube.TestImage + `
-        command: [busybox, httpd, -f, -p, "8080"]
-        readinessProbe: {tcpSocket: {port: 8080}, periodSeconds: 1}
-`

@@ -115,3 +115,11 @@ func (s *source) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// fault is the error of a check that read s: the reader's own, else a fault of the content.
+func (s *source) fault(err error) error {
+	if s.err != nil {
+		return s.err
+	}
+	return fault.List{fault.Root.Fault(err.Error())}
+}

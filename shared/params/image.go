@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-
-	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 const (
@@ -35,12 +33,12 @@ type Image struct {
 	Architectures []string
 }
 
-// expected is what an archive should be, and what to do about one that is damaged.
-type expected struct{ kind, again string }
+// archiveKind says in faults what an archive should be, and what to do about one that is damaged.
+type archiveKind struct{ expected, remedy string }
 
 var (
-	expectedImage    = expected{"the file that `docker save` writes", "save the image again"}
-	expectedPrograms = expected{"a tar archive, plain or by gzip, as Kubernetes and the CNI plugins are released", "get it again"}
+	imageArchive   = archiveKind{"the file that `docker save` writes", "save the image again"}
+	programArchive = archiveKind{"a tar archive, plain or by gzip, as Kubernetes and the CNI plugins are released", "get it again"}
 )
 
 // ReadImage reads an archive as `docker save` writes it (a tar, plain or by
@@ -50,11 +48,8 @@ var (
 func ReadImage(content io.Reader) (Image, error) {
 	src := &source{reader: content}
 	image, err := readImage(src)
-	if src.err != nil {
-		return Image{}, src.err
-	}
 	if err != nil {
-		return Image{}, fault.List{fault.Root.Fault(err.Error())}
+		return Image{}, src.fault(err)
 	}
 	return image, nil
 }
@@ -68,7 +63,7 @@ func readImage(content io.Reader) (Image, error) {
 }
 
 func scanImage(content io.Reader) (index *indexes, err error) {
-	err = readArchive(content, expectedImage, func(archive *tar.Reader) error {
+	err = readArchive(content, imageArchive, func(archive *tar.Reader) error {
 		index, err = readIndexes(archive)
 		return err
 	})
@@ -76,10 +71,10 @@ func scanImage(content io.Reader) (index *indexes, err error) {
 }
 
 // readArchive reads a tar archive, plain or by gzip, to its end.
-func readArchive(content io.Reader, e expected, read func(*tar.Reader) error) error {
-	plain, err := unpacked(bufio.NewReader(content), e)
+func readArchive(content io.Reader, kind archiveKind, read func(*tar.Reader) error) error {
+	plain, err := unpacked(bufio.NewReader(content), kind)
 	if err != nil {
-		return e.readable(err)
+		return kind.readable(err)
 	}
 	limited := &io.LimitedReader{R: plain, N: maxImage}
 	err = read(tar.NewReader(limited))
@@ -90,34 +85,34 @@ func readArchive(content io.Reader, e expected, read func(*tar.Reader) error) er
 	if limited.N == 0 {
 		return fmt.Errorf("unpacks to more than %d bytes", int64(maxImage))
 	}
-	return e.readable(err)
+	return kind.readable(err)
 }
 
 // readable puts the errors of damaged archives into words.
-func (e expected) readable(err error) error {
+func (k archiveKind) readable(err error) error {
 	var corrupt flate.CorruptInputError
 	switch {
 	case errors.Is(err, tar.ErrHeader):
-		return errors.New("is not a tar archive; expected " + e.kind)
+		return errors.New("is not a tar archive; expected " + k.expected)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.As(err, &corrupt):
-		return errors.New("is cut off or damaged; " + e.again)
+		return errors.New("is cut off or damaged; " + k.remedy)
 	}
 	return err
 }
 
 // Unpacked is the content of an archive without gzip.
 func Unpacked(content io.Reader) (io.Reader, error) {
-	return unpacked(bufio.NewReader(content), expectedImage)
+	return unpacked(bufio.NewReader(content), imageArchive)
 }
 
 // unpacked takes gzip away and refuses other compressions by name.
-func unpacked(content *bufio.Reader, e expected) (io.Reader, error) {
+func unpacked(content *bufio.Reader, kind archiveKind) (io.Reader, error) {
 	head, err := content.Peek(6)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
 	if len(head) == 0 {
-		return nil, errors.New("is empty; expected " + e.kind)
+		return nil, errors.New("is empty; expected " + kind.expected)
 	}
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
 		return gzip.NewReader(content)
@@ -147,7 +142,7 @@ func (c *fileCheck) image(content io.Reader) {
 	}
 }
 
-// isFor refuses what there is no agent for.
+// isFor takes down the architectures of an archive, and refuses one that there is no agent for.
 func (c *fileCheck) isFor(architectures []string, what string) {
 	c.r.architectures = append(c.r.architectures, architectures...)
 	if len(architectures) > 0 && !slices.ContainsFunc(architectures, func(a string) bool { return slices.Contains(agentArchitectures, a) }) {

@@ -32,11 +32,8 @@ func ReadImages(content io.Reader) (Images, error) {
 	if err == nil {
 		images, err = index.named()
 	}
-	switch {
-	case src.err != nil:
-		return Images{}, src.err
-	case err != nil:
-		return Images{}, fault.List{fault.Root.Fault(err.Error())}
+	if err != nil {
+		return Images{}, src.fault(err)
 	}
 	return images, nil
 }

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
@@ -49,16 +48,14 @@ var architectures = map[elf.Machine]string{
 func ReadPrograms(content io.Reader, take func(p Program, content io.Reader) error) error {
 	src := &source{reader: content}
 	var refused takeError
-	err := readArchive(src, expectedPrograms, func(archive *tar.Reader) error { return readPrograms(archive, take) })
+	err := readArchive(src, programArchive, func(archive *tar.Reader) error { return readPrograms(archive, take) })
 	switch {
-	case src.err != nil:
-		return src.err
-	case errors.As(err, &refused):
+	case err == nil:
+		return nil
+	case src.err == nil && errors.As(err, &refused):
 		return refused.err
-	case err != nil:
-		return fault.List{fault.Root.Fault(err.Error())}
 	}
-	return nil
+	return src.fault(err)
 }
 
 // takeError is an error of who takes a program, and none of the archive.

@@ -134,8 +134,8 @@ type workShown struct {
 	Path  string
 }
 
-// madeKubernetes is the version of Kubernetes of which nodehitch makes the cluster, "" if it makes none.
-func madeKubernetes(i api.Instance) string {
+// kubernetesOf names the version of a cluster that nodehitch makes, "" if it makes none.
+func kubernetesOf(i api.Instance) string {
 	given := paramsOf(i)
 	if given == nil || given.Cluster == nil || given.Cluster.Kubernetes == nil {
 		return ""
@@ -198,7 +198,7 @@ func (v Instance) content(f Frame) content {
 			p.Restored = fields(field{Label: "Restored", Time: f.both(&r.RestoredAt)}, field{Label: "From a backup of", Time: f.both(&r.TakenAt)})
 		}
 	}
-	p.Facts = fields(field{Label: "Id", Text: i.ID}, field{Label: "Labels", Text: describe.Labels(i.Labels)}, field{Label: "Kind", Text: string(i.Kind)}, field{Label: "Kubernetes", Text: madeKubernetes(i)},
+	p.Facts = fields(field{Label: "Id", Text: i.ID}, field{Label: "Labels", Text: describe.Labels(i.Labels)}, field{Label: "Kind", Text: string(i.Kind)}, field{Label: "Kubernetes", Text: kubernetesOf(i)},
 		field{Label: "Version in force", Text: strconv.FormatInt(i.DesiredVersion, 10)},
 		field{Label: "Created", Time: f.both(&i.CreatedAt)}, field{Label: "Changed", Time: f.both(&i.UpdatedAt)})
 	nodes := slices.Clone(v.Nodes)

@@ -293,6 +293,7 @@ type activityShown struct {
 	For                stamp
 }
 
+// activity is what an agent does now, nil for nothing.
 func (f Frame) activity(a *api.Activity) *activityShown {
 	if a == nil {
 		return nil

@@ -59,9 +59,10 @@ func without(names, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(others, name) })
 }
 
-// importImages imports an archive, unless it is for other machines, and removes its file. containerd keeps a layer that it has,
-// also one that a power failure has damaged: if an earlier attempt was not on the disk when the
-// agent or the machine ended, its images are removed first, with their layers.
+// importImages imports an archive, unless it is for other machines, and removes its file.
+// containerd keeps a layer that it has, also one that a power failure has damaged: if an earlier
+// attempt was not on the disk when the agent or the machine ended, its images are removed first,
+// with their layers.
 func (p *preparation) importImages(ctx context.Context, ref api.FileReference) error {
 	var held params.Images
 	err := p.read(ref, func(content io.Reader) (err error) {
@@ -106,7 +107,8 @@ func (p *preparation) importImages(ctx context.Context, ref api.FileReference) e
 	if err != nil {
 		return imageProblem("the images that containerd has cannot be listed", err)
 	}
-	return p.imported(ref, without(held.Names, without(held.Names, has)))
+	known := slices.DeleteFunc(held.Names, func(name string) bool { return !slices.Contains(has, name) })
+	return p.imported(ref, known)
 }
 
 // imported records that an archive was imported, and removes its file.

@@ -117,9 +117,7 @@ func (p *preparation) programs(ctx context.Context) error {
 	case unit.Loaded != "loaded":
 		return converge.Wait(api.ReasonProgramMissing, "%s is %s: systemd cannot start kubelet; install the package of kubelet with its unit", kubeletService, unit.Loaded)
 	case unit.File == "disabled":
-		p.do("enable "+kubeletService, func(ctx context.Context) error {
-			return errors.Join(p.Host.Units.Enable(ctx, kubeletService), p.Host.Units.Reload(ctx))
-		})
+		p.do("enable "+kubeletService, p.enableKubelet)
 	}
 	return nil
 }

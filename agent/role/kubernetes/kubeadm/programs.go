@@ -62,12 +62,14 @@ func (p *preparation) install() error {
 	return nil
 }
 
+// fetch plans the download of a file; what is what it is, such as "the archive of images".
 func (p *preparation) fetch(what string, ref api.FileReference) {
 	p.do(fmt.Sprintf("fetch %s %.12s (%d bytes)", what, ref.Sha256, ref.SizeBytes), func(ctx context.Context) error {
 		return p.Files.Fetch(ctx, ref)
 	})
 }
 
+// identityOf differs if other files, or the same in another order, are named.
 func identityOf(files []api.FileReference) string {
 	var sums []string
 	for _, f := range files {
@@ -225,14 +227,12 @@ func (p *preparation) writeUnit(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, do := range []func() error{
-		func() error { return p.Host.Units.Reload(ctx) },
-		func() error { return p.Host.Units.Enable(ctx, kubeletService) },
-		func() error { return p.Host.Units.Reload(ctx) },
-	} {
-		if err := do(); err != nil {
-			return err
-		}
+	if err := p.Host.Units.Reload(ctx); err != nil {
+		return err
 	}
-	return nil
+	return p.enableKubelet(ctx)
+}
+
+func (p *preparation) enableKubelet(ctx context.Context) error {
+	return errors.Join(p.Host.Units.Enable(ctx, kubeletService), p.Host.Units.Reload(ctx))
 }
