@@ -39,7 +39,7 @@ func (c *cluster) scaleIn(r *results.Case) {
 func (c *cluster) refused(*results.Case) {
 	before := c.volumes()
 	for _, flags := range [][]string{
-		{"--type=SCALE_OUT", "--aspect-id=storage_server", sitetest.ByOne},
+		{"--type=SCALE_OUT", "--aspect-id=" + c.storage().Server.Name, sitetest.ByOne}, // no aspect has it
 		{sitetest.PhaseStart, "--type=SCALE_IN", sitetest.ByOne, sitetest.VNFC(c.storage().Server)},
 	} {
 		if s := <-c.Begin(api.Scale, flags...); s.Code != 1 || !strings.Contains(s.Stderr, "cannot be scaled") {
