@@ -114,7 +114,8 @@ func (w *cluster) packed(r *results.Case) {
 	for _, command := range []string{
 		"systemctl start containerd",
 		// containerd writes an image's layers as they were pushed: not compressed.
-		"ctr --namespace k8s.io images export - $(ctr --namespace k8s.io images list --quiet | grep -v @) | gzip -1 >" + images,
+		// Names by digest are kubelet's interface's own: it would name them again during the import.
+		"ctr --namespace k8s.io images export - $(ctr --namespace k8s.io images list --quiet | grep -v sha256:) | gzip -1 >" + images,
 	} {
 		if out, err := donor.Exec(w.T.Context(), "sh", "-euc", command); err != nil {
 			w.T.Fatalf("%v: %s", err, out)
