@@ -34,7 +34,7 @@ func (v *v1) instantiate() {
 	v.T.Helper()
 	v.operation("INSTANTIATE")
 	v.hook("instantiate_start", v.request(), nil)
-	v.heat("instantiate", v.parameters)
+	v.heat("instantiate", object{"additional_params": v.parameters})
 	v.hook("instantiate_end", v.request(), nil)
 }
 
@@ -73,9 +73,10 @@ func (v *v1) operation(name string) {
 }
 
 // heat makes the stack, of the package and what the UserData class makes of the parameters.
-func (v *v1) heat(operation string, parameters object, vdus ...string) {
+func (v *v1) heat(operation string, said object) {
 	v.T.Helper()
-	v.template = v.toHeat(operation, object{"additional_params": parameters, "ext_virtual_links": v.links, "vdus": vdus})
+	said["ext_virtual_links"] = v.links
+	v.template = v.toHeat(operation, said)
 	v.create()
 }
 
@@ -113,7 +114,7 @@ func (v *v1) heal(between func(), servers ...stackServer) {
 	between()
 	if len(servers) == 0 {
 		v.remove()
-		v.heat("heal_entire", v.instantiated, all...)
+		v.heat("heal_entire", object{"additional_params": v.instantiated, "vdus": all, "groups": groups})
 	} else {
 		v.markUnhealthy(servers)
 		v.change(v.account.PatchStack, v.toHeat("heal", object{"additional_params": v.instantiated, "vdus": vdus, "groups": groups}))
