@@ -184,6 +184,10 @@ func kubeadmUploadCommand(file string) Command {
 	}
 }
 
+func kubeadmRenewCommand() Command {
+	return Command{Argv: []string{"kubeadm", "certs", "renew", "all"}, Limit: 10 * time.Minute}
+}
+
 // kubeletImages is containerd's namespace for kubelet.
 const kubeletImages = "--namespace=k8s.io"
 

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
@@ -115,6 +116,14 @@ func (f *files) Mode(path string) (fs.FileMode, error) {
 		return 0, err
 	}
 	return info.Mode().Perm(), nil
+}
+
+func (f *files) Modified(path string) (time.Time, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
 }
 
 func (f *files) RemoveEmpty(directory string) error {

@@ -39,6 +39,9 @@ type Kubeadm interface {
 	// UploadCertificates gives the certificates of the control plane, encrypted, to masters that
 	// join, for two hours.
 	UploadCertificates(ctx context.Context, c KubeadmConfig) error
+	// RenewCertificates renews the certificates of this machine's control plane whose authorities
+	// have their keys here. It reads its configuration from the cluster, if that answers.
+	RenewCertificates(ctx context.Context) error
 }
 
 type kubeadm struct {
@@ -126,6 +129,11 @@ func (k *kubeadm) Join(ctx context.Context, c KubeadmConfig) error {
 
 func (k *kubeadm) UploadCertificates(ctx context.Context, c KubeadmConfig) error {
 	return k.with(ctx, c, kubeadmUploadCommand)
+}
+
+func (k *kubeadm) RenewCertificates(ctx context.Context) error {
+	_, err := k.run.Run(ctx, kubeadmRenewCommand())
+	return err
 }
 
 // with runs a command with the configuration in a file that only root reads. A file that a

@@ -29,6 +29,7 @@ func LinuxAt(paths Paths, log *slog.Logger) *Host {
 		Ports:       &ports{proc: paths.Proc},
 		Kernel:      &linuxKernel{proc: paths.Proc, run: run, changes: changes},
 		Kubeadm:     &kubeadm{run: run, directory: paths.Kubeadm},
+		Processes:   &processes{proc: paths.Proc, log: log, changes: changes},
 		Images:      &images{run: run},
 		Keepalived:  &keepalived{run: run},
 		Changes:     changes,

@@ -28,6 +28,8 @@ type Options struct {
 	RequestLimit time.Duration
 	// EtcdEndpoint is the URL of etcd; "" = etcd.DefaultEndpoint.
 	EtcdEndpoint string
+	// Now is the clock by which certificates expire; nil = time.Now.
+	Now func() time.Time
 }
 
 // BeforeJoining are the steps that a machine needs before it can be a member: EngineReady and

@@ -57,17 +57,20 @@ type rig struct {
 	// address is the API server's, and hash that of its authority.
 	address netip.AddrPort
 	hash    string
+	// clock is the machine's.
+	clock time.Time
 }
 
 // machine has a role. It is no member yet.
 func machine(t *testing.T, role api.Role) *rig {
-	r := &rig{T: t, api: kubeapitest.New(t), files: files.New(t.TempDir(), slog.New(slog.DiscardHandler))}
+	r := &rig{T: t, api: kubeapitest.New(t), files: files.New(t.TempDir(), slog.New(slog.DiscardHandler)), clock: time.Now()}
 	r.m = hosttest.New(hosttest.Kubernetes(version), hosttest.Runs("containerd.service", "/usr/bin/containerd"))
 	r.m.Containerd = "1.7.24"
 	r.m.ContainerdConfig = func(string, map[string]hosttest.FileState) ([]byte, error) {
 		return []byte("version = 3\n[plugins.'io.containerd.cri.v1.images']\n[plugins.'io.containerd.grpc.v1.cri']\n"), nil
 	}
 	r.m.Kubernetes.Leaves = r.leaves
+	r.m.Clock = r.now
 	u, err := url.Parse(r.api.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +122,8 @@ func (r *rig) readyz(status int, said string) {
 	}
 }
 
+func (r *rig) now() time.Time { return r.clock }
+
 // restart is a new process of the agent on the same machine.
 func (r *rig) restart() {
 	r.engine = converge.New(r.steps()...)
@@ -131,7 +136,7 @@ func (r *rig) steps() []converge.Step {
 		etcd = r.etcd.URL
 	}
 	joining := kubeadm.New(kubeadm.Options{Host: h, Files: r.files, StateDirectory: state, ServerID: serverID, EtcdEndpoint: etcd})
-	o := kubernetes.Options{Host: h, Kubeadm: joining, Files: r.files, RequestLimit: 5 * time.Second, EtcdEndpoint: etcd}
+	o := kubernetes.Options{Host: h, Kubeadm: joining, Files: r.files, RequestLimit: 5 * time.Second, EtcdEndpoint: etcd, Now: r.now}
 	steps := append(kubernetes.BeforeJoining(o), clustermember.New(clustermember.Options{Host: h, Kubeadm: joining, ServerID: serverID, RequestLimit: 5 * time.Second}))
 	return append(steps, kubernetes.AfterJoining(o)...)
 }
@@ -153,6 +158,8 @@ func (r *rig) leaves(run hosttest.KubeadmRun) []hosttest.LeftFile {
 	case run.Verb == "init":
 		etcd.Then = node
 		return []hosttest.LeftFile{ca, admin, key, kubelet, etcd, joined}
+	case run.Verb == "renew":
+		return r.certificates()
 	case run.Verb == "join" && at(run.Document("JoinConfiguration"), "discovery", "file") != nil:
 		return []hosttest.LeftFile{joined}
 	case run.Verb == "join" && run.Document("JoinConfiguration")["controlPlane"] != nil:

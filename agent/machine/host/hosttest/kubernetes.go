@@ -31,7 +31,7 @@ type KubernetesState struct {
 	Runs []KubeadmRun
 }
 
-// KubeadmRun is one run of kubeadm: preflight, init, join or upload-certs, with its documents.
+// KubeadmRun is one run of kubeadm: preflight, init, join, upload-certs or renew, with its documents.
 type KubeadmRun struct {
 	Verb      string
 	Documents []map[string]any
@@ -121,6 +121,10 @@ func (h kubeadm) UploadCertificates(_ context.Context, c host.KubeadmConfig) err
 	return h.run("upload-certs", c)
 }
 
+func (h kubeadm) RenewCertificates(context.Context) error {
+	return h.run("renew", host.KubeadmConfig{})
+}
+
 // begin reads the documents.
 func (h kubeadm) begin(verb string, c host.KubeadmConfig) (KubeadmRun, error) {
 	run := KubeadmRun{Verb: verb, Secrets: c.Secrets}
@@ -171,7 +175,7 @@ func (h kubeadm) run(verb string, c host.KubeadmConfig) error {
 		if err := h.change("kubeadm writes", left.Path); err != nil {
 			return err
 		}
-		h.Files[left.Path] = left.FileState
+		h.Files[left.Path], h.Written[left.Path] = left.FileState, h.now()
 		if left.Then != nil {
 			left.Then()
 		}

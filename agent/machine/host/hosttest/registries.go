@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"time"
 )
 
 // insecureRegistries is the list of daemon.json; ok is false if the key is not
@@ -45,6 +46,15 @@ func (h engine) ContainerdStore(context.Context) (string, error) {
 		return "", err
 	}
 	return e.ContainerdStore, nil
+}
+
+func (h files) Modified(path string) (time.Time, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.Files[path]; !ok {
+		return time.Time{}, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrNotExist}
+	}
+	return h.Written[path], nil
 }
 
 func (h files) Mode(path string) (fs.FileMode, error) {

@@ -1,6 +1,7 @@
 package kubeadm
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"strings"
@@ -33,12 +34,17 @@ const longestSaid = 700
 // explain turns an error of kubeadm's into the reason of a condition. doing is what it was run
 // for, such as "joining the cluster".
 func explain(doing string, err error) error {
+	return because("", doing, err)
+}
+
+// because is explain with a reason that is known; "" is the one that kubeadm's checks have.
+func because(reason api.Reason, doing string, err error) error {
 	var failed *host.CommandError
 	if !errors.As(err, &failed) || errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
 	lines := meaningful(failed.Output)
-	reason := reasonOf(lines)
+	reason = cmp.Or(reason, reasonOf(lines))
 	said := strings.Join(lines, "; ")
 	if said == "" { // it was killed, or took too long
 		said = failed.Err.Error()

@@ -3,9 +3,7 @@ package kubeadm
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"io/fs"
 	"slices"
@@ -179,13 +177,9 @@ func (m *Machine) authority() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	block, _ := pem.Decode(content)
-	if block == nil { // it was cut off while it was written, or is none of kubeadm's: kubeadm says so
+	certificate := parse(content)
+	if certificate == nil { // it was cut off while it was written, or is none of kubeadm's: kubeadm says so
 		return "", nil
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return "", nil //nolint:nilerr // as above
 	}
 	sum := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
