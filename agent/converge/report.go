@@ -1,6 +1,7 @@
 package converge
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -17,6 +18,8 @@ type Report struct {
 	Results []Result
 	// BoundPersistentVolumes is what the plans say of them.
 	BoundPersistentVolumes []api.BoundPersistentVolume
+	// KubeletVersion is that of kubelet on the machine, "" if no plan says it.
+	KubeletVersion string
 	// ControlPlane is what the plans say of it, nil for nothing.
 	ControlPlane *api.ControlPlaneFacts
 	// Cluster is what the plans say of the cluster, nil for nothing. It may contain a secret.
@@ -48,6 +51,7 @@ type Result struct {
 	bound   []api.BoundPersistentVolume
 	cluster api.ClusterFacts
 	control *api.ControlPlaneFacts
+	kubelet string
 }
 
 // Converged reports whether the last plan of every step was empty and none failed:
@@ -83,6 +87,7 @@ func (p *pass) report() Report {
 		}
 		report.BoundPersistentVolumes = append(report.BoundPersistentVolumes, r.bound...)
 		report.learn(r.cluster)
+		report.KubeletVersion = cmp.Or(report.KubeletVersion, r.kubelet)
 		if r.control != nil {
 			report.ControlPlane = r.control
 		}

@@ -143,6 +143,7 @@ func (b *Board) Converged(r converge.Report, digest string) {
 		s.Node.Activity = nil
 		s.Node.Conditions, s.Node.BoundPersistentVolumes = slices.Clone(r.Conditions), r.BoundPersistentVolumes
 		s.Node.ControlPlane, b.cluster = r.ControlPlane, r.Cluster
+		s.Node.Facts.KubeletVersion = r.KubeletVersion
 		if b.invalid && before != nil {
 			*s.Node.Condition(api.ConditionReady) = *before
 		}

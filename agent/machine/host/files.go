@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
@@ -136,6 +138,14 @@ func (f *files) RemoveEmpty(directory string) error {
 	}
 	f.changes.Directory()
 	return durable.Directory(filepath.Dir(directory))
+}
+
+func (f *files) Free(directory string) (int64, error) {
+	var of unix.Statfs_t
+	if err := unix.Statfs(directory, &of); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: directory, Err: err}
+	}
+	return int64(of.Bavail) * int64(of.Bsize), nil //nolint:unconvert // their types differ by architecture; no disk is as large
 }
 
 func (f *files) Match(pattern string) ([]string, error) {

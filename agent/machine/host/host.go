@@ -60,6 +60,8 @@ type Files interface {
 	// RemoveEmpty removes an empty directory. It is no error if the directory is not empty or
 	// does not exist.
 	RemoveEmpty(directory string) error
+	// Free is how many bytes the file system of a directory has left.
+	Free(directory string) (int64, error)
 	// Match returns the files whose paths match a pattern of glob(7), in order.
 	Match(pattern string) ([]string, error)
 }

@@ -28,7 +28,7 @@ func LinuxAt(paths Paths, log *slog.Logger) *Host {
 		Engine:      newDocker(paths.EngineSocket, changes),
 		Ports:       &ports{proc: paths.Proc},
 		Kernel:      &linuxKernel{proc: paths.Proc, run: run, changes: changes},
-		Kubeadm:     &kubeadm{run: run, directory: paths.Kubeadm},
+		Kubeadm:     &kubeadm{run: run, directory: paths.Kubeadm, etcdCopies: paths.EtcdCopies},
 		Processes:   &processes{proc: paths.Proc, log: log, changes: changes},
 		Images:      &images{run: run},
 		Keepalived:  &keepalived{run: run},

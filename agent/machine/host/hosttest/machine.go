@@ -54,6 +54,8 @@ type Machine struct {
 	// Written is when kubeadm wrote a file, or a test did. Clock is the machine's; nil = time.Now.
 	Written map[string]time.Time
 	Clock   func() time.Time
+	// Space is what file systems have left, in bytes.
+	Space int64
 	// Table is the NFS server's.
 	Table []host.Export
 	// Fail makes an operation fail; operations are named as in Trace, without details.
@@ -117,7 +119,7 @@ func New(parts ...Part) *Machine {
 	m := &Machine{
 		Files: map[string]FileState{}, Directories: map[string]*DirectoryState{}, Units: map[string]*UnitState{},
 		Installed: map[host.Software]bool{host.Ext4Tools: true}, Fail: map[string]error{},
-		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{}, Kernel: newKernel(), Written: map[string]time.Time{},
+		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{}, Kernel: newKernel(), Written: map[string]time.Time{}, Space: 10 << 30,
 	}
 	for _, part := range parts {
 		part(m)

@@ -69,6 +69,12 @@ func (h files) Mode(path string) (fs.FileMode, error) {
 
 func (h files) RemoveEmpty(string) error { return nil } // directories of files are not kept here
 
+func (h files) Free(string) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.Space, nil
+}
+
 func (h files) Match(pattern string) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

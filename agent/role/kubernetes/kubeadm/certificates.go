@@ -165,7 +165,7 @@ func parse(text []byte) *x509.Certificate {
 
 // Renew renews them. It may be repeated: what kubeadm was killed before is still due.
 func (m *Machine) Renew(ctx context.Context) error {
-	return because(api.ReasonRenewalFailed, "renewing the certificates", m.Host.Kubeadm.RenewCertificates(ctx))
+	return explain("renewing the certificates", api.ReasonRenewalFailed, m.Host.Kubeadm.RenewCertificates(ctx))
 }
 
 // Turn reports whether this master needs its turn to renew them, or to restart what has read old

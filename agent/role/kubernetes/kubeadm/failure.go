@@ -31,20 +31,15 @@ var checkReasons = []struct {
 // longestSaid is how much of what kubeadm says is repeated.
 const longestSaid = 700
 
-// explain turns an error of kubeadm's into the reason of a condition. doing is what it was run
-// for, such as "joining the cluster".
-func explain(doing string, err error) error {
-	return because("", doing, err)
-}
-
-// because is explain with a reason that is known; "" is the one that kubeadm's checks have.
-func because(reason api.Reason, doing string, err error) error {
+// explain turns an error of kubeadm's into the reason of a condition: that of the check that failed,
+// or otherwise. doing is what it was run for, such as "joining the cluster".
+func explain(doing string, otherwise api.Reason, err error) error {
 	var failed *host.CommandError
 	if !errors.As(err, &failed) || errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
 	lines := meaningful(failed.Output)
-	reason = cmp.Or(reason, reasonOf(lines))
+	reason := cmp.Or(reasonOf(lines), otherwise)
 	said := strings.Join(lines, "; ")
 	if said == "" { // it was killed, or took too long
 		said = failed.Err.Error()
@@ -52,7 +47,7 @@ func because(reason api.Reason, doing string, err error) error {
 	return converge.Wait(reason, "%s: kubeadm failed: %s", doing, said)
 }
 
-// reasonOf is the reason for the first check of checkReasons that failed.
+// reasonOf is the reason for the first check of checkReasons that failed, "" if none did.
 func reasonOf(lines []string) api.Reason {
 	for _, c := range checkReasons {
 		for _, line := range lines {
@@ -61,7 +56,7 @@ func reasonOf(lines []string) api.Reason {
 			}
 		}
 	}
-	return api.ReasonJoinFailed
+	return ""
 }
 
 // refused reports whether kubeadm has ended, or was not even started, before it changed anything:
