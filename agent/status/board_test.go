@@ -218,9 +218,13 @@ func TestWhatIsBoundIsReportedAsThePassSawIt(t *testing.T) {
 	if s, _ := b.Report(); len(s.BoundPersistentVolumes) != 1 || s.BoundPersistentVolumes[0].Name != "pv1" {
 		t.Errorf("the report has %v", s.BoundPersistentVolumes)
 	}
+	b.Converged(converge.Report{Conditions: ready, KubeletVersion: "1.35.4"}, "d")
+	if s, _ := b.Report(); s.BoundPersistentVolumes != nil || s.Facts.KubeletVersion != "1.35.4" {
+		t.Errorf("a pass that found none leaves %v; the facts are %+v", s.BoundPersistentVolumes, s.Facts)
+	}
 	b.Converged(converge.Report{Conditions: ready}, "d")
-	if s, _ := b.Report(); s.BoundPersistentVolumes != nil {
-		t.Errorf("a pass that found none leaves %v", s.BoundPersistentVolumes)
+	if s, _ := b.Report(); s.Facts.KubeletVersion != "" {
+		t.Errorf("a machine without a cluster has kubelet %s", s.Facts.KubeletVersion)
 	}
 }
 
