@@ -232,9 +232,12 @@ func TestWhatIsBoundIsReportedAsThePassSawIt(t *testing.T) {
 func TestTheClustersSecretsAreReportedAndInNoFile(t *testing.T) {
 	b := status.NewBoard(api.Facts{}, nil)
 	ready := []api.Condition{{Type: api.ConditionReady, Status: api.ConditionTrue}}
-	b.Converged(converge.Report{Conditions: ready, Cluster: &api.ClusterFacts{CACertificateHash: "sha256:00", Token: "opensesame"}}, "d")
+	b.Converged(converge.Report{Conditions: ready, ControlPlane: &api.ControlPlaneFacts{RenewalDue: true}, Cluster: &api.ClusterFacts{CACertificateHash: "sha256:00", Token: "opensesame"}}, "d")
 	if s, _ := b.Report(); s.Cluster == nil || s.Cluster.Token != "opensesame" || s.Cluster.CACertificateHash != "sha256:00" {
 		t.Errorf("the report has %+v", s.Cluster)
+	}
+	if s, _ := b.Report(); s.ControlPlane == nil || !s.ControlPlane.RenewalDue {
+		t.Errorf("of the control plane the report has %+v", s.ControlPlane)
 	}
 	path := filepath.Join(t.TempDir(), "status.json")
 	if err := status.Save(path, b.Snapshot()); err != nil {
