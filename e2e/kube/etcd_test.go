@@ -222,7 +222,7 @@ func TestASnapshotOfEtcdIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	defer db.Close() //nolint:errcheck // it is read
 	found := false
 	err = db.View(func(tx *bbolt.Tx) error {
 		for err := range tx.Check() {
@@ -256,7 +256,7 @@ func (p *controlPlane) put(key, value string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	defer c.Close()
+	defer c.Close() //nolint:errcheck // what it had to write is written
 	if _, err := c.Put(p.t.Context(), key, value); err != nil {
 		p.t.Fatal(err)
 	}

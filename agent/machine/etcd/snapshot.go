@@ -117,4 +117,4 @@ func (s *Snapshot) Read(p []byte) (int, error) {
 }
 
 // Close ends the request.
-func (s *Snapshot) Close() error { return s.body.Close() }
+func (s *Snapshot) Close() { _ = s.body.Close() }

@@ -67,9 +67,9 @@ func (m *Machine) Upgrade(ctx context.Context, desired *api.NodeConfig) ([]conve
 	if !joined || err != nil {
 		return nil, err
 	}
-	from, err := m.behind(ctx, desired.Kubernetes)
+	from, _ := m.behind(ctx, desired.Kubernetes) // Prepare says an error
 	if from == "" {
-		return nil, nil //nolint:nilerr // Prepare says it
+		return nil, nil
 	}
 	if p, err := m.prepare(ctx, desired); err != nil || len(p.actions) > 0 {
 		return nil, converge.Wait(api.ReasonVersionDiffers, "this member is of version %s, and not prepared to be upgraded to %s; the condition %s says why",
