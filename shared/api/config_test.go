@@ -26,6 +26,7 @@ var proofs = map[string][]string{
 	"PodNetwork":        {api.ConditionPodNetworkReady},
 	"ClusterMembers":    {api.ConditionClusterMembersCurrent},
 	"ClusterDepartures": {api.ConditionClusterMembersLeft},
+	"ClusterDrains":     {api.ConditionClusterMembersDrained},
 	"ClusterAccess":     {api.ConditionClusterAccessReady},
 }
 

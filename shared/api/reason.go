@@ -18,6 +18,7 @@ const (
 	ConditionPodNetworkReady             = "PodNetworkReady"
 	ConditionClusterMembersCurrent       = "ClusterMembersCurrent"
 	ConditionClusterMembersLeft          = "ClusterMembersLeft"
+	ConditionClusterMembersDrained       = "ClusterMembersDrained"
 	ConditionClusterAccessReady          = "ClusterAccessReady"
 )
 
@@ -89,6 +90,9 @@ const (
 	ReasonQuorumLost         Reason = "QuorumLost"
 	ReasonAddressUnavailable Reason = "AddressUnavailable"
 	ReasonHealthy            Reason = "Healthy"
+	ReasonUpgradeFailed      Reason = "UpgradeFailed"
+	ReasonWaitingForTurn     Reason = "WaitingForTurn"
+	ReasonRenewalFailed      Reason = "RenewalFailed"
 	ReasonDNSUnavailable     Reason = "DNSUnavailable"
 	ReasonNetworkReady       Reason = "NetworkReady"
 
@@ -100,6 +104,7 @@ const (
 	ReasonUnmanagedPods   Reason = "UnmanagedPods"
 	ReasonQuorumAtRisk    Reason = "QuorumAtRisk"
 	ReasonMembersLeft     Reason = "MembersLeft"
+	ReasonMembersDrained  Reason = "MembersDrained"
 	ReasonAccessGranted   Reason = "AccessGranted"
 
 	ReasonInvalidDocument      Reason = "InvalidDocument"
@@ -192,7 +197,7 @@ var Reasons = map[Reason]ReasonDoc{
 
 	ReasonEngineRunning:      {"containerd runs and offers kubelet its interface (CRI)", "", passing},
 	ReasonProgramMissing:     {"kubeadm or kubelet is not on the machine, or systemd has no kubelet.service", "put them into the machine's image, or give their archives (program_archive_paths); the agent then continues", passing},
-	ReasonVersionDiffers:     {"kubeadm or kubelet on the machine has another version than the parameters", "take an image or an archive with that version, or change version in kubernetes; the version of a member is not changed", passing},
+	ReasonVersionDiffers:     {"kubeadm or kubelet on the machine has another version than the parameters", "take an image or an archive with that version, or change version in kubernetes; the agent then continues", passing},
 	ReasonSwapOn:             {"the machine swaps, and kubelet does not start with swap", "turn it off (`swapoff -a`) and take it out of /etc/fstab, or set failSwapOn in kubeadm_config_path", passing},
 	ReasonModuleMissing:      {"the kernel lacks a module or a setting that Pods need, and the agent could not set it", "read the message; install the module, or take another image", passing},
 	ReasonCgroupUnsupported:  {"this version of Kubernetes refuses the machine's cgroups", "take an image with cgroup v2", final},
@@ -201,9 +206,12 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonWaitingForCluster:  {"another master makes the cluster; this machine joins it after that", "look at the masters' conditions", passing},
 	ReasonJoinFailed:         {"kubeadm could not make the cluster, or join the machine to it", "read the message, which has kubeadm's last lines; the agent tries again", passing},
 	ReasonComponentUnhealthy: {"a component of this master's control plane does not answer, or says that it is not healthy", "read the message, and the component's log in /var/log/pods; kubelet starts it again", passing},
-	ReasonQuorumLost:         {"etcd has no quorum: too many masters are gone or do not answer, so nothing in the cluster can be changed", "bring back the masters that do not answer", passing},
+	ReasonQuorumLost:         {"etcd has no quorum: too many masters are gone or do not answer, so nothing in the cluster can be changed", "bring back the masters that do not answer; if they are gone for good, take the steps of docs/quorum-lost.md", passing},
 	ReasonAddressUnavailable: {"the machine cannot take part in holding the address that the masters share, or waits for it", "read the message: move away a configuration of keepalived that is not nodehitch's, or read `journalctl -u keepalived`; the agent then continues", passing},
 	ReasonHealthy:            {"this master's API server is ready, and so are its etcd, controller manager and scheduler", "", passing},
+	ReasonUpgradeFailed:      {"kubeadm could not upgrade this member, or etcd's snapshot before that could not be written", "read the message, which has the last lines of kubeadm's output; the agent tries again, and no other member is upgraded meanwhile", passing},
+	ReasonWaitingForTurn:     {"the member has another version than the parameters, and others are upgraded before it", "look at the members that are being upgraded: `hitchctl get nodes -o wide`", passing},
+	ReasonRenewalFailed:      {"the certificates of this master's control plane could not be renewed, or what uses them not be restarted", "read the message, which has the last lines of kubeadm's output; the agent tries again", passing},
 	ReasonDNSUnavailable:     {"no replica of CoreDNS is available, so Pods find no Service by name", "run `kubectl -n kube-system get pods -l k8s-app=kube-dns`; the agent looks again", passing},
 	ReasonNetworkReady:       {"the network's objects are applied, each Node is Ready, and CoreDNS is available", "", passing},
 
@@ -211,10 +219,11 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonNodeNotReady:    {"the machine's Node is in the cluster and is not Ready", "run `kubectl describe node`, and read kubelet's journal; the agent continues when the Node is Ready", passing},
 	ReasonJoined:          {"the machine's Node is in the cluster and Ready", "", passing},
 	ReasonMembersCurrent:  {"each server without a Node has a valid bootstrap token, and no Node of a deleted server is left", "", passing},
-	ReasonEvictionBlocked: {"a PodDisruptionBudget, or a Pod that does not end, keeps a Node that leaves from being drained", "run more replicas elsewhere, or change the PodDisruptionBudget that the message names; the agent tries again until the operation's deadline", passing},
-	ReasonUnmanagedPods:   {"Pods that no controller would make again run on a Node that leaves", "delete them, or set delete_unmanaged_pods in cluster_members, or force the operation; then repeat it", final},
+	ReasonEvictionBlocked: {"a PodDisruptionBudget, or a Pod that does not end, keeps a Node from being drained whose member leaves or is upgraded", "run more replicas elsewhere, or change the PodDisruptionBudget that the message names; the agent tries again until the operation's deadline", passing},
+	ReasonUnmanagedPods:   {"Pods that no controller would make again run on a Node whose member leaves or is upgraded", "delete them, or set delete_unmanaged_pods in cluster_members, or force the operation; then repeat it", final},
 	ReasonQuorumAtRisk:    {"etcd would have no quorum without the master that leaves: too many of the others have given no healthy answer for 30 seconds", "make the other masters' etcd members healthy, then repeat the operation", final},
 	ReasonMembersLeft:     {"no server that leaves has a Node or an etcd member any more", "", passing},
+	ReasonMembersDrained:  {"no Pod that has to leave is on the Nodes of the members that are upgraded", "", passing},
 	ReasonAccessGranted:   {"the cluster has the service account of the VIM with its rights, and a valid token", "", passing},
 
 	ReasonInvalidDocument:      {"the agent does not understand its configuration", "read the message, which names the field; upgrade the agent", final},

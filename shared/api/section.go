@@ -17,6 +17,7 @@ const (
 	SectionPodNetwork        = "podNetwork"
 	SectionClusterMembers    = "clusterMembers"
 	SectionClusterDepartures = "clusterDepartures"
+	SectionClusterDrains     = "clusterDrains"
 	SectionClusterAccess     = "clusterAccess"
 )
 
@@ -41,6 +42,7 @@ var sections = []section{
 	{SectionPodNetwork, func(c *NodeConfig) bool { return c.PodNetwork != nil }, []string{ConditionPodNetworkReady}},
 	{SectionClusterMembers, func(c *NodeConfig) bool { return c.ClusterMembers != nil }, []string{ConditionClusterMembersCurrent}},
 	{SectionClusterDepartures, func(c *NodeConfig) bool { return c.ClusterDepartures != nil }, []string{ConditionClusterMembersLeft}},
+	{SectionClusterDrains, func(c *NodeConfig) bool { return c.ClusterDrains != nil }, []string{ConditionClusterMembersDrained}},
 	{SectionClusterAccess, func(c *NodeConfig) bool { return c.ClusterAccess != nil }, []string{ConditionClusterAccessReady}},
 }
 

@@ -977,6 +977,16 @@ type ClusterDeparturesSection struct {
 	Members []ClusterServer `json:"members"`
 }
 
+// ClusterDrainsSection The members that are upgraded next or at this moment, in the configuration of the master that speaks for the cluster. It cordons and
+// drains their Nodes, which stay. The Node of a member that is no longer listed is uncordoned if nodehitch has cordoned it.
+type ClusterDrainsSection struct {
+	// DeleteUnmanagedPods Pods without a controller are evicted too. Nothing makes them again
+	DeleteUnmanagedPods bool `json:"deleteUnmanagedPods"`
+
+	// Members Ordered by serverId
+	Members []ClusterServer `json:"members"`
+}
+
 // ClusterFacts What the master that speaks for the cluster knows of it. The controller keeps it sealed and shows it in no status. An older agent
 // does not report it.
 type ClusterFacts struct {
@@ -1083,8 +1093,20 @@ type ConnectionPoint struct {
 	Name string `json:"name"`
 }
 
+// ControlPlaneFacts The certificates of a master whose cluster nodehitch makes. An older agent does not report it.
+type ControlPlaneFacts struct {
+	// CertificatesExpireAt The first of those that kubeadm renews. Not those of authorities, nor kubelet's, which kubelet renews
+	CertificatesExpireAt time.Time `json:"certificatesExpireAt"`
+
+	// RenewalDue One of them is in the last third of its validity, or a component of the control plane runs since before they were renewed
+	RenewalDue bool `json:"renewalDue,omitempty"`
+}
+
 // ControlPlaneSection What a master of a cluster that nodehitch makes does besides being a member.
 type ControlPlaneSection struct {
+	// RenewCertificates It is this master's turn: it renews the certificates of its control plane if they are due, and restarts what has read the old ones
+	RenewCertificates bool `json:"renewCertificates,omitempty"`
+
 	// SharedAddress The endpoint's address, which one of the masters holds at a time (keepalived). Absent if it is a master's own or a load balancer's
 	SharedAddress string `json:"sharedAddress,omitempty"`
 }
@@ -1205,6 +1227,9 @@ type Facts struct {
 
 	// KernelVersion The release that `uname -r` prints
 	KernelVersion string `json:"kernelVersion,omitempty"`
+
+	// KubeletVersion Version of kubelet on the machine, without v, if nodehitch makes its cluster
+	KubeletVersion string `json:"kubeletVersion,omitempty"`
 
 	// OSImage PRETTY_NAME of os-release
 	OSImage string `json:"osImage,omitempty"`
@@ -1374,7 +1399,7 @@ type KubernetesSection struct {
 	// ProgramArchives Archives (tar, plain or by gzip) of kubelet, kubeadm, kubectl and CNI plugins. The agent puts each that the machine lacks into place, and kubelet's unit. Of several of one name, the first for the machine's architecture counts
 	ProgramArchives []FileReference `json:"programArchives,omitempty"`
 
-	// Version Version of Kubernetes, without v: that of kubeadm and kubelet on the machine
+	// Version Version of Kubernetes, without v: that of kubeadm and kubelet on the machine. A member of another version is upgraded
 	Version string `json:"version"`
 }
 
@@ -1472,6 +1497,10 @@ type NodeConfig struct {
 	// the Nodes that nodehitch has cordoned are uncordoned.
 	ClusterDepartures *ClusterDeparturesSection `json:"clusterDepartures,omitempty"`
 
+	// ClusterDrains The members that are upgraded next or at this moment, in the configuration of the master that speaks for the cluster. It cordons and
+	// drains their Nodes, which stay. The Node of a member that is no longer listed is uncordoned if nodehitch has cordoned it.
+	ClusterDrains *ClusterDrainsSection `json:"clusterDrains,omitempty"`
+
 	// ClusterMembers All members that the cluster is to have, in the configuration of the master that speaks for the cluster. The agent keeps the
 	// bootstrap token of each that has no Node valid, and deletes the Nodes, and the etcd members, of nodehitch's members that are not
 	// listed and no longer Ready.
@@ -1547,7 +1576,10 @@ type NodeStatus struct {
 	// does not report it.
 	Cluster    *ClusterFacts `json:"cluster,omitempty"`
 	Conditions []Condition   `json:"conditions"`
-	Epoch      int64         `json:"epoch"`
+
+	// ControlPlane The certificates of a master whose cluster nodehitch makes. An older agent does not report it.
+	ControlPlane *ControlPlaneFacts `json:"controlPlane,omitempty"`
+	Epoch        int64              `json:"epoch"`
 
 	// Facts About the machine, for people.
 	Facts               Facts  `json:"facts"`
