@@ -56,8 +56,9 @@ func TestCertificates(t *testing.T) {
 	r.Figure("answers of the API while three masters renewed", "%d", answers)
 	r.Figure("failures", "%d", failures)
 	r.Figure("longest time without an answer", "%.1f s", longest.Seconds())
-	if answers == 0 || longest > 20*time.Second {
-		t.Errorf("of %d requests %d failed, for up to %v at a time", answers+failures, failures, longest)
+	// The address moves after 9 to 12 s, if the master that has it is the one that restarts.
+	if answers == 0 || longest > 30*time.Second {
+		t.Errorf("of %d requests %d failed, for up to %v at a time, want at most 30s", answers+failures, failures, longest)
 	}
 	for m, until := range before {
 		if now := w.served(m); !now.After(until) {

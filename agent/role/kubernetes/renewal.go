@@ -22,7 +22,7 @@ const restartLimit = 3 * time.Minute
 // drainSeconds is how long an API server may answer the requests that it has. It takes no new
 // ones by then, and would go on for a minute while somebody watches objects by it. It ends at once
 // if it is asked again.
-const drainSeconds = 10
+const drainSeconds = 5
 
 func (s *controlPlaneStep) now() time.Time {
 	if s.Now == nil {
