@@ -126,16 +126,3 @@ func TestAnUpgradeThatWaitingDoesNotMendEndsEarly(t *testing.T) {
 	w.Wait(lifecycletest.Grace)
 	w.WantOutcome(op, lifecycletest.TargetsFailed, "after the grace")
 }
-
-// A worker of a cluster that is at rest changes nothing for the others when it reports.
-func TestReportsOfWorkersThatWaitPlanNothing(t *testing.T) {
-	w := madeCluster(t)
-	w.Put(lifecycletest.WithVersion(nil, lifecycletest.NewVersion))
-	w.Converge(lifecycletest.MasterServer)
-	before := w.Instance().UpdatedAt
-	w.ReportRetried(lifecycletest.SecondWorker, api.ConditionClusterMember, api.ReasonNodeNotReady)
-	wantVersions(w, "new old old old")
-	if got := w.Instance().UpdatedAt; !got.Equal(before) {
-		t.Errorf("the instance was changed")
-	}
-}
