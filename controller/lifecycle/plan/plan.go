@@ -79,11 +79,11 @@ type Observed struct {
 	// since, so its machine may be another one.
 	Member, NotJoined, Anew bool
 	// Of a master or worker of a cluster that nodehitch makes. Version is that of Kubernetes which its
-	// document said last, empty for none or if its machine has never enrolled. Current: it reports
-	// for its present document that it is a member of that version whose control plane, if it has
-	// one, is healthy.
-	Version string
-	Current bool
+	// document said last, empty for none or if its machine has never enrolled. Healthy: a master reports
+	// for its present document that its control plane is. Current: the node reports for it that it is a
+	// member of that version, and healthy if it is a master.
+	Version          string
+	Healthy, Current bool
 	// Drained: it reports ClusterMembersDrained for its present document. RenewalDue: its control
 	// plane's certificates are in the last third of their validity.
 	Drained, RenewalDue bool

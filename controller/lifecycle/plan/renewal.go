@@ -12,7 +12,7 @@ import (
 func (o *Output) keepRenewal(in Input) {
 	seen := in.Nodes[o.CarriedOver.Renews]
 	stays := slices.ContainsFunc(o.stayingMasters(in), func(n *Node) bool { return n.ID == o.CarriedOver.Renews })
-	if !stays || !seen.Heard || !seen.RenewalDue && seen.Current {
+	if !stays || !seen.Heard || !seen.RenewalDue && seen.Healthy {
 		o.CarriedOver.Renews = ""
 	}
 }
@@ -29,7 +29,7 @@ func (o *Output) beginRenewal(in Input) {
 		return
 	}
 	for _, n := range heard { // ordered by id
-		unhealthy := func(other *Node) bool { return other != n && !in.Nodes[other.ID].Current }
+		unhealthy := func(other *Node) bool { return other != n && !in.Nodes[other.ID].Healthy }
 		if in.Nodes[n.ID].RenewalDue && !slices.ContainsFunc(heard, unhealthy) {
 			o.CarriedOver.Renews = n.ID
 			return

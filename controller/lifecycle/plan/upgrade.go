@@ -58,7 +58,9 @@ func (o *Output) upgrade(in Input, owner *Node) *upgrade {
 	}
 	u.keepWave()
 	if u.paused {
-		u.to = u.newestMaster() // so that others can join
+		if newest := u.newestMaster(); older(newest, u.to) { // so that others can join
+			u.to = newest
+		}
 	} else if u.owner != nil {
 		u.decide(o.CarriedOver.Renews)
 	}
@@ -90,15 +92,18 @@ func (u *upgrade) told(n *Node) string { return u.in.Nodes[n.ID].Version }
 
 func (u *upgrade) isBehind(n *Node) bool { return u.told(n) != "" && older(u.told(n), u.to) }
 
+// isUnhealthy reports whether the node stops the others. A master that waits for its turn may have the
+// programs of the next version already: what counts is its control plane.
 func (u *upgrade) isUnhealthy(n *Node) bool {
-	return !u.in.Nodes[n.ID].Heard || !u.in.Nodes[n.ID].Current
+	seen := u.in.Nodes[n.ID]
+	return !seen.Heard || !seen.Current && !(u.isBehind(n) && seen.Healthy)
 }
 
 func (u *upgrade) isAtTurn(n *Node) bool { return slices.Contains(u.wave, n) }
 
 // keepWave keeps the wave of the plan before until it is over. One that is not told yet is given up
-// if the upgrade is paused, or if it is of workers and masters are behind: the parameters have another
-// version than when it began.
+// if the upgrade is paused, if nobody is left who drains, or if it is of workers and masters are behind:
+// the parameters have another version than when it began.
 func (u *upgrade) keepWave() {
 	for _, n := range slices.Concat(u.masters, u.workers) {
 		if slices.Contains(u.in.CarriedOver.Wave, n.ID) {
@@ -111,7 +116,7 @@ func (u *upgrade) keepWave() {
 		}
 		return
 	}
-	if u.paused || u.wave[0].Role == api.RoleWorker && slices.ContainsFunc(u.masters, u.isBehind) {
+	if u.paused || u.owner == nil || u.wave[0].Role == api.RoleWorker && slices.ContainsFunc(u.masters, u.isBehind) {
 		u.wave = nil
 	}
 }

@@ -147,7 +147,8 @@ func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
 	if n.Identity != nil && (n.Expected || n.Identity.Live()) { // else no machine has read a document, or it is gone
 		seen.Version = n.KubernetesVersion
 	}
-	seen.Current = isTrue(api.ConditionKubernetesInstalled) && isTrue(api.ConditionClusterMember) && (n.Role != api.RoleMaster || isTrue(api.ConditionControlPlaneHealthy))
+	seen.Healthy = isTrue(api.ConditionControlPlaneHealthy)
+	seen.Current = isTrue(api.ConditionKubernetesInstalled) && isTrue(api.ConditionClusterMember) && (seen.Healthy || n.Role != api.RoleMaster)
 	seen.Drained = isTrue(api.ConditionClusterMembersDrained)
 	if f := progress.ControlPlane(n, t.Store.Epoch()); f != nil {
 		seen.RenewalDue = f.RenewalDue
