@@ -24,8 +24,8 @@ import (
 const (
 	nodeArchive   = "kubernetes-node-linux-amd64.tar.gz"
 	pluginArchive = "cni-plugins-linux-amd64.tgz"
-	imageArchive  = "images.tar.gz"
-	apartArchive  = "images-apart.tar.gz"
+	imageArchive  = "images.tar"
+	apartArchive  = "images-apart.tar"
 )
 
 // TestBareMachines has machines with containerd alone: no program and no image of Kubernetes, no
@@ -136,13 +136,9 @@ func (w *cluster) packed(r *results.Case, release *kube.Release, apart ...string
 		images[file] = append(images[file], name)
 	}
 	for file, names := range images {
-		const packed = "/root/images.tar.gz"
-		// containerd writes an image's layers as they were pushed: not compressed.
-		command := "ctr --namespace k8s.io images export - " + strings.Join(names, " ") + " | gzip -1 >" + packed
-		if out, err := donor.Exec(w.T.Context(), "sh", "-euc", command); err != nil {
-			w.T.Fatalf("%v: %s", err, out)
-		}
-		archive, err := donor.Pull(w.T.Context(), packed)
+		// containerd writes an image's layers as they were pushed: not compressed. To compress them
+		// here and unpack them on each machine takes longer than to move all of it.
+		archive, err := donor.Exec(w.T.Context(), slices.Concat([]string{"ctr", "--namespace", "k8s.io", "images", "export", "-"}, names)...)
 		if err != nil {
 			w.T.Fatal(err)
 		}
