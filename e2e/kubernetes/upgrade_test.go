@@ -94,7 +94,7 @@ func upgradeMinor(t *testing.T) {
 // TestUpgradeThatIsCancelled ends the operation while a worker is drained or upgraded.
 func TestUpgradeThatIsCancelled(t *testing.T) {
 	results.LongOnly(t)
-	w, r, _, present := olderCluster(t, "upgrade-cancelled", "an upgrade is cancelled while the first worker has its turn: the version stays in force, no member goes back, and a repetition completes", 2)
+	w, r, older, present := olderCluster(t, "upgrade-cancelled", "an upgrade is cancelled while the first worker has its turn: no further member is upgraded, none goes back, all are Ready; a repetition completes", 2)
 	w.wants(present, imageArchive)
 	w.ask()
 	ended := w.Begin(api.ChangeVnfPkg)
@@ -110,8 +110,22 @@ func TestUpgradeThatIsCancelled(t *testing.T) {
 	if o := w.LastOperation(); o.State != api.Failed || o.Error == nil || o.Error.Type != api.ProblemCancelled {
 		t.Errorf("cancelled, and the operation is %+v", o)
 	}
-	before := w.nodes()
-	r.Figure("versions when it was cancelled", "%s", versionsOf(before))
+	w.Until("no Node is cordoned, and all are Ready", func() error {
+		all, err := w.tryNodes()
+		if err == nil && slices.ContainsFunc(all, func(n clusterNode) bool { return n.Cordoned || !n.Ready }) {
+			err = fmt.Errorf("there are %+v", all)
+		}
+		return err
+	})
+	w.sound()
+	counts := map[string]int{}
+	for _, n := range w.nodes() {
+		counts[n.Version]++
+	}
+	r.Figure("members after it was cancelled", "%d at %s, %d at %s", counts[present.Version], present.Version, counts[older.Version], older.Version)
+	if counts[older.Version] == 0 || counts[older.Version] > 2 || counts[older.Version]+counts[present.Version] != 3 {
+		t.Errorf("cancelled while the first worker had its turn, and there are %+v", w.nodes())
+	}
 	w.Operate(api.ChangeVnfPkg)
 	w.upgraded(present)
 }
@@ -213,14 +227,6 @@ func (w *cluster) tryNodes() (all []clusterNode, err error) {
 		all = append(all, n)
 	}
 	return all, err
-}
-
-func versionsOf(nodes []clusterNode) string {
-	var said []string
-	for _, n := range nodes {
-		said = append(said, n.Name+" "+n.Version)
-	}
-	return strings.Join(said, ", ")
 }
 
 // upgraded asserts that each member has a version and can be used, and so has all that kubeadm keeps
