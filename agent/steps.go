@@ -35,13 +35,15 @@ func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store
 		registryserver.NewStep(registryserver.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
 		registryclient.New(registryclient.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
 	)
+	departures := clusterdepartures.Options{Host: machine, Kubeconfig: kubeconfig}
 	steps = append(steps, kubernetes.BeforeJoining(cluster)...)
 	steps = append(steps, clustermember.New(clustermember.Options{Host: machine, Kubeadm: joining, ServerID: nodeID}))
 	steps = append(steps, kubernetes.AfterJoining(cluster)...)
 	steps = append(steps,
 		persistentvolume.New(persistentvolume.Options{Host: machine, Kubeconfig: kubeconfig}),
 		clustermembers.New(clustermembers.Options{Host: machine, Kubeadm: joining, Kubeconfig: kubeconfig}),
-		clusterdepartures.New(clusterdepartures.Options{Host: machine, Kubeconfig: kubeconfig}),
+		clusterdepartures.New(departures),
+		clusterdepartures.NewDrains(departures),
 		clusteraccess.New(clusteraccess.Options{Host: machine, Kubeconfig: kubeconfig}),
 	)
 	e := converge.New(steps...)

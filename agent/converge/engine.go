@@ -156,7 +156,7 @@ func (p *pass) plan(ctx context.Context, s Step, r *Result) {
 	})
 	r.HandsOff = plan.HandsOff && r.Err == nil
 	r.Left, r.reason, r.message = plan.Actions, plan.Reason, plan.Message
-	r.bound, r.cluster = plan.BoundPersistentVolumes, plan.Cluster
+	r.bound, r.cluster, r.control, r.kubelet = plan.BoundPersistentVolumes, plan.Cluster, plan.ControlPlane, plan.KubeletVersion
 }
 
 // do runs the actions; after a failure it skips the rest of the group.

@@ -1,6 +1,7 @@
 package converge
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -17,6 +18,10 @@ type Report struct {
 	Results []Result
 	// BoundPersistentVolumes is what the plans say of them.
 	BoundPersistentVolumes []api.BoundPersistentVolume
+	// KubeletVersion is that of kubelet on the machine, "" if no plan says it.
+	KubeletVersion string
+	// ControlPlane is what the plans say of it, nil for nothing.
+	ControlPlane *api.ControlPlaneFacts
 	// Cluster is what the plans say of the cluster, nil for nothing. It may contain a secret.
 	Cluster *api.ClusterFacts
 	// FailedCondition is the first condition that only an operator can fix, "" for none.
@@ -45,6 +50,8 @@ type Result struct {
 	message string
 	bound   []api.BoundPersistentVolume
 	cluster api.ClusterFacts
+	control *api.ControlPlaneFacts
+	kubelet string
 }
 
 // Converged reports whether the last plan of every step was empty and none failed:
@@ -80,6 +87,10 @@ func (p *pass) report() Report {
 		}
 		report.BoundPersistentVolumes = append(report.BoundPersistentVolumes, r.bound...)
 		report.learn(r.cluster)
+		report.KubeletVersion = cmp.Or(report.KubeletVersion, r.kubelet)
+		if r.control != nil {
+			report.ControlPlane = r.control
+		}
 		v := r.outcome()
 		if v.status != api.ConditionTrue {
 			not = append(not, r.Condition+" is "+string(v.status)+" ("+v.reason+")")

@@ -36,6 +36,10 @@ type Plan struct {
 	Message string
 	// BoundPersistentVolumes goes into the status, whatever comes of the plan.
 	BoundPersistentVolumes []api.BoundPersistentVolume
+	// KubeletVersion is that of kubelet on the machine, and goes into the status's facts.
+	KubeletVersion string
+	// ControlPlane goes into the status, whatever comes of the plan; nil for nothing.
+	ControlPlane *api.ControlPlaneFacts
 	// Cluster goes into the status that the controller gets, whatever comes of the plan. It
 	// may contain a secret.
 	Cluster api.ClusterFacts

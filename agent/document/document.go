@@ -80,6 +80,9 @@ func check(doc *api.NodeConfig) fault.List {
 	if doc.ClusterDepartures != nil {
 		c.servers(doc.ClusterDepartures.Members, fault.Root.Key("clusterDepartures").Key("members"))
 	}
+	if doc.ClusterDrains != nil {
+		c.servers(doc.ClusterDrains.Members, fault.Root.Key("clusterDrains").Key("members"))
+	}
 	if doc.ClusterAccess != nil {
 		c.clusterAccess(doc.ClusterAccess, fault.Root.Key("clusterAccess"))
 	}

@@ -142,7 +142,8 @@ func (b *Board) Converged(r converge.Report, digest string) {
 		before := (&s.Node).Condition(api.ConditionReady)
 		s.Node.Activity = nil
 		s.Node.Conditions, s.Node.BoundPersistentVolumes = slices.Clone(r.Conditions), r.BoundPersistentVolumes
-		b.cluster = r.Cluster
+		s.Node.ControlPlane, b.cluster = r.ControlPlane, r.Cluster
+		s.Node.Facts.KubeletVersion = r.KubeletVersion
 		if b.invalid && before != nil {
 			*s.Node.Condition(api.ConditionReady) = *before
 		}

@@ -3,6 +3,7 @@ package host
 import (
 	"io"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -30,6 +31,9 @@ type Paths struct {
 	// Kubeadm is the directory of kubeadm's configuration while kubeadm runs. It is in memory,
 	// because the configuration contains secrets.
 	Kubeadm string
+	// EtcdCopies is a pattern for the copies of etcd's data that kubeadm makes before it upgrades a
+	// master. Their names end in the time.
+	EtcdCopies string
 }
 
 // MachinePaths are those of a real machine.
@@ -41,6 +45,7 @@ var MachinePaths = Paths{
 	DpkgLock:     "/var/lib/dpkg/lock-frontend",
 	EngineSocket: "/run/docker.sock",
 	Kubeadm:      "/run/nodehitch/kubeadm",
+	EtcdCopies:   "/etc/kubernetes/tmp/kubeadm-backup-etcd-*",
 }
 
 // byIDNames are the names that the disk of a Cinder volume may have in ByID: virtio-blk
@@ -182,6 +187,26 @@ func kubeadmUploadCommand(file string) Command {
 		Argv:  []string{"kubeadm", "init", "phase", "upload-certs", "--config", file, "--upload-certs", "--skip-certificate-key-print"},
 		Limit: 5 * time.Minute,
 	}
+}
+
+// kubeadmApplyCommand and kubeadmNodeCommand read their configuration from the cluster.
+func kubeadmApplyCommand(version string, ignored []string) Command {
+	return Command{Argv: ignoring([]string{"kubeadm", "upgrade", "apply", "v" + version, "--yes"}, ignored), Limit: kubeadmLimit}
+}
+
+func kubeadmNodeCommand(ignored []string) Command {
+	return Command{Argv: ignoring([]string{"kubeadm", "upgrade", "node"}, ignored), Limit: kubeadmLimit}
+}
+
+func ignoring(argv, checks []string) []string {
+	if len(checks) == 0 {
+		return argv
+	}
+	return append(argv, "--ignore-preflight-errors="+strings.Join(checks, ","))
+}
+
+func kubeadmRenewCommand() Command {
+	return Command{Argv: []string{"kubeadm", "certs", "renew", "all"}, Limit: 10 * time.Minute}
 }
 
 // kubeletImages is containerd's namespace for kubelet.

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
@@ -117,6 +120,14 @@ func (f *files) Mode(path string) (fs.FileMode, error) {
 	return info.Mode().Perm(), nil
 }
 
+func (f *files) Modified(path string) (time.Time, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return info.ModTime(), nil
+}
+
 func (f *files) RemoveEmpty(directory string) error {
 	err := syscall.Rmdir(directory)
 	switch {
@@ -127,6 +138,14 @@ func (f *files) RemoveEmpty(directory string) error {
 	}
 	f.changes.Directory()
 	return durable.Directory(filepath.Dir(directory))
+}
+
+func (f *files) Free(directory string) (int64, error) {
+	var of unix.Statfs_t
+	if err := unix.Statfs(directory, &of); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: directory, Err: err}
+	}
+	return int64(of.Bavail) * int64(of.Bsize), nil //nolint:unconvert // their types differ by architecture; no disk is as large
 }
 
 func (f *files) Match(pattern string) ([]string, error) {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"time"
 )
 
 // Host is a machine.
@@ -26,6 +27,7 @@ type Host struct {
 	Ports       Ports
 	Kernel      Kernel
 	Kubeadm     Kubeadm
+	Processes   Processes
 	Images      Images
 	Keepalived  Checker
 	// Changes counts what was changed on the machine; a converged node adds nothing.
@@ -38,6 +40,8 @@ type Files interface {
 	Read(path string) ([]byte, error)
 	// Mode is the permissions of a file; fs.ErrNotExist if there is none.
 	Mode(path string) (fs.FileMode, error)
+	// Modified is when a file was written last; fs.ErrNotExist if there is none.
+	Modified(path string) (time.Time, error)
 	// Write gives the file this content and mode and root as its owner, and makes the
 	// directories above it. The write is atomic, and on disk when Write returns. A file that
 	// is already right is not touched.
@@ -56,6 +60,8 @@ type Files interface {
 	// RemoveEmpty removes an empty directory. It is no error if the directory is not empty or
 	// does not exist.
 	RemoveEmpty(directory string) error
+	// Free is how many bytes the file system of a directory has left.
+	Free(directory string) (int64, error)
 	// Match returns the files whose paths match a pattern of glob(7), in order.
 	Match(pattern string) ([]string, error)
 }

@@ -39,11 +39,20 @@ type Kubeadm interface {
 	// UploadCertificates gives the certificates of the control plane, encrypted, to masters that
 	// join, for two hours.
 	UploadCertificates(ctx context.Context, c KubeadmConfig) error
+	// UpgradeApply upgrades the cluster's configuration and this master to a version, which is
+	// kubeadm's own. ignored are checks whose errors do not count.
+	UpgradeApply(ctx context.Context, version string, ignored []string) error
+	// UpgradeNode upgrades this machine to the version of the cluster's configuration.
+	UpgradeNode(ctx context.Context, ignored []string) error
+	// RenewCertificates renews the certificates of this machine's control plane whose authorities
+	// have their keys here. It reads its configuration from the cluster, if that answers.
+	RenewCertificates(ctx context.Context) error
 }
 
 type kubeadm struct {
-	run       *Runner
-	directory string
+	run        *Runner
+	directory  string
+	etcdCopies string
 
 	mu    sync.Mutex
 	known map[string]version // by program
@@ -126,6 +135,35 @@ func (k *kubeadm) Join(ctx context.Context, c KubeadmConfig) error {
 
 func (k *kubeadm) UploadCertificates(ctx context.Context, c KubeadmConfig) error {
 	return k.with(ctx, c, kubeadmUploadCommand)
+}
+
+func (k *kubeadm) UpgradeApply(ctx context.Context, version string, ignored []string) error {
+	return k.upgrade(ctx, kubeadmApplyCommand(version, ignored))
+}
+
+func (k *kubeadm) UpgradeNode(ctx context.Context, ignored []string) error {
+	return k.upgrade(ctx, kubeadmNodeCommand(ignored))
+}
+
+// upgrade removes all copies of etcd's data but the last one first: each run makes one and keeps
+// it, so upgrades that fail and are tried again would fill the disk on which etcd writes.
+func (k *kubeadm) upgrade(ctx context.Context, c Command) error {
+	copies, err := filepath.Glob(k.etcdCopies)
+	if err != nil {
+		return err
+	}
+	for _, old := range copies[:max(0, len(copies)-1)] {
+		if err := os.RemoveAll(old); err != nil {
+			return err
+		}
+	}
+	_, err = k.run.Run(ctx, c)
+	return err
+}
+
+func (k *kubeadm) RenewCertificates(ctx context.Context) error {
+	_, err := k.run.Run(ctx, kubeadmRenewCommand())
+	return err
 }
 
 // with runs a command with the configuration in a file that only root reads. A file that a

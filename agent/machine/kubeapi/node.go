@@ -53,6 +53,19 @@ func (n Node) Ready() (ready bool, why string) {
 	return false, "kubelet has not reported yet"
 }
 
+// Cordoned reports whether no Pod comes to the Node.
+func (n Node) Cordoned() bool {
+	unschedulable, _, _ := unstructured.NestedBool(n.Object, "spec", "unschedulable")
+	return unschedulable
+}
+
+// KubeletVersion is that of the Node's kubelet when it started, such as v1.34.4, without what
+// distributions append.
+func (n Node) KubeletVersion() string {
+	version, _, _ := strings.Cut(n.text("status", "nodeInfo", "kubeletVersion"), "+")
+	return version
+}
+
 // Addresses are the Node's IP addresses.
 func (n Node) Addresses() []string {
 	all, _, _ := unstructured.NestedSlice(n.Object, "status", "addresses")

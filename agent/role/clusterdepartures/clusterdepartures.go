@@ -1,6 +1,7 @@
 // Package clusterdepartures lets members leave the cluster before their servers are deleted,
 // on the master that speaks for the cluster: it cordons their Nodes, evicts the Pods,
-// removes the etcd members of masters, and deletes the Nodes.
+// removes the etcd members of masters, and deletes the Nodes. The Nodes of members that are upgraded
+// are cordoned and drained too, and stay.
 //
 // Nothing is lost that others can keep. A Pod is evicted, so PodDisruptionBudgets are respected; one
 // that nothing would make again refuses the departure, unless the section allows it. No etcd
@@ -39,30 +40,39 @@ type Options struct {
 	Now func() time.Time
 }
 
-// step owns ClusterMembersLeft.
-type step struct {
+// cluster is what both steps have.
+type cluster struct {
 	access kubeapi.Access
-	etcd   etcd.Access
 	limit  time.Duration
 	now    func() time.Time
-	sick   map[string]unhealthy // of etcd's members, by their ids, while somebody is to leave
+}
+
+func (o Options) cluster(rights string) cluster {
+	c := cluster{
+		access: kubeapi.Access{Host: o.Host, Kubeconfig: o.Kubeconfig, RequestLimit: o.RequestLimit, Rights: rights},
+		limit:  o.DrainLimit, now: o.Now,
+	}
+	if c.limit == 0 {
+		c.limit = 10 * time.Second
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	return c
+}
+
+// step owns ClusterMembersLeft.
+type step struct {
+	cluster
+	etcd etcd.Access
+	sick map[string]unhealthy // of etcd's members, by their ids, while somebody is to leave
 }
 
 // New returns the step that owns ClusterMembersLeft.
 func New(o Options) converge.Step {
-	if o.DrainLimit == 0 {
-		o.DrainLimit = 10 * time.Second
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	return &step{
-		access: kubeapi.Access{
-			Host: o.Host, Kubeconfig: o.Kubeconfig, RequestLimit: o.RequestLimit,
-			Rights: "list, patch and delete nodes, list pods, and create evictions",
-		},
-		etcd:  etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint},
-		limit: o.DrainLimit, now: o.Now, sick: map[string]unhealthy{},
+		cluster: o.cluster("list, patch and delete nodes, list pods, and create evictions"),
+		etcd:    etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint}, sick: map[string]unhealthy{},
 	}
 }
 
@@ -78,14 +88,11 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	if section == nil {
 		return converge.Plan{HandsOff: true}, nil
 	}
-	c, err := s.access.Connect()
+	drain, err := s.open(ctx, desired, section.DeleteUnmanagedPods, section.Force)
 	if err != nil {
 		return converge.Plan{}, err
 	}
-	d := &departures{Client: c, step: s, desired: desired, section: section}
-	if d.nodes, err = c.ListNodes(ctx); err != nil {
-		return converge.Plan{}, err
-	}
+	d := &departures{drainage: drain, section: section, etcd: &s.etcd, sick: s.sick}
 	d.uncordon()
 	err = d.leave(ctx)
 	message := "no member is to leave"
@@ -97,12 +104,10 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 
 // departures is one plan.
 type departures struct {
-	*kubeapi.Client
-	*step
-	desired *api.NodeConfig
+	*drainage
 	section *api.ClusterDeparturesSection
-	nodes   []kubeapi.Node // all
-	actions []converge.Action
+	etcd    *etcd.Access
+	sick    map[string]unhealthy // the step's
 }
 
 // leave plans what is left to do for the members that are to leave. Whoever refuses, refuses
@@ -174,9 +179,4 @@ func names(nodes []kubeapi.Node) string {
 		list = append(list, n.GetName())
 	}
 	return "Nodes " + strings.Join(list, ", ")
-}
-
-// do plans an action. None follows one that has failed.
-func (d *departures) do(summary string, f func(context.Context) error) {
-	d.actions = append(d.actions, converge.Action{Summary: summary, Group: "leave", Do: f})
 }

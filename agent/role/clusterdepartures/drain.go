@@ -17,13 +17,38 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
+// drainage is one plan for Nodes that Pods have to leave.
+type drainage struct {
+	*kubeapi.Client
+	cluster
+	desired *api.NodeConfig
+	nodes   []kubeapi.Node // all
+	// deleteUnmanaged lets Pods go that nothing makes again, and force leaves those that stay.
+	deleteUnmanaged, force bool
+	actions                []converge.Action
+}
+
+func (c *cluster) open(ctx context.Context, desired *api.NodeConfig, deleteUnmanaged, force bool) (*drainage, error) {
+	client, err := c.access.Connect()
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := client.ListNodes(ctx)
+	return &drainage{Client: client, cluster: *c, desired: desired, nodes: nodes, deleteUnmanaged: deleteUnmanaged, force: force}, err
+}
+
+// do plans an action. None follows one that has failed.
+func (d *drainage) do(summary string, f func(context.Context) error) {
+	d.actions = append(d.actions, converge.Action{Summary: summary, Group: "leave", Do: f})
+}
+
 // retryEviction is how soon a Pod is evicted again whose PodDisruptionBudget did not allow it.
 const retryEviction = time.Second
 
 // drain evicts the Pods of these Nodes and waits until they have ended, for the limit of one
 // pass. Then the error names the Pods that have not ended, and a later pass tries again. If the
 // section is forced, there is no error, and the next actions delete the Nodes.
-func (d *departures) drain(ctx context.Context, nodes []kubeapi.Node) error {
+func (d *drainage) drain(ctx context.Context, nodes []kubeapi.Node) error {
 	over := time.NewTimer(d.limit)
 	defer over.Stop()
 	tick := time.NewTicker(retryEviction)
@@ -42,7 +67,7 @@ func (d *departures) drain(ctx context.Context, nodes []kubeapi.Node) error {
 		case <-over.C:
 		case <-ctx.Done():
 		}
-		if d.section.Force {
+		if d.force {
 			return ctx.Err()
 		}
 		var lines []string
@@ -60,7 +85,7 @@ type remaining struct {
 }
 
 // evictAll evicts the Pods that are not ending yet, as far as it comes until the end.
-func (d *departures) evictAll(ctx context.Context, nodes []kubeapi.Node, end time.Time) (left []remaining, err error) {
+func (d *drainage) evictAll(ctx context.Context, nodes []kubeapi.Node, end time.Time) (left []remaining, err error) {
 	all, err := d.pods(ctx, nodes)
 	if err != nil {
 		return nil, err
@@ -89,7 +114,7 @@ func (d *departures) evictAll(ctx context.Context, nodes []kubeapi.Node, end tim
 }
 
 // evict asks for the eviction of this Pod, and of none that has its name later.
-func (d *departures) evict(ctx context.Context, p pod) error {
+func (d *drainage) evict(ctx context.Context, p pod) error {
 	eviction := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "policy/v1", "kind": "Eviction",
 		"metadata":      map[string]any{"name": p.name, "namespace": p.namespace},

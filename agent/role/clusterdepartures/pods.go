@@ -60,7 +60,7 @@ func stays(u *unstructured.Unstructured) bool {
 
 // pods are those that have to leave these Nodes. It fails if nothing would make one of them
 // again and the section does not allow it to go.
-func (d *departures) pods(ctx context.Context, nodes []kubeapi.Node) (all []pod, err error) {
+func (d *drainage) pods(ctx context.Context, nodes []kubeapi.Node) (all []pod, err error) {
 	var unmanaged []string
 	for _, n := range nodes {
 		on, err := d.podsOn(ctx, n)
@@ -74,7 +74,7 @@ func (d *departures) pods(ctx context.Context, nodes []kubeapi.Node) (all []pod,
 		}
 		all = append(all, on...)
 	}
-	if len(unmanaged) > 0 && !d.section.DeleteUnmanagedPods && !d.section.Force {
+	if len(unmanaged) > 0 && !d.deleteUnmanaged && !d.force {
 		return nil, converge.Fail(api.ReasonUnmanagedPods, "no controller would make these again: %s", some(unmanaged))
 	}
 	return all, nil
@@ -86,7 +86,7 @@ const podPage = 100
 // podsOn are the Pods that have to leave the Node. On a Node that is not Ready no kubelet may
 // be left to say that a Pod has ended: after its grace it counts as ended, and is deleted with
 // the Node.
-func (d *departures) podsOn(ctx context.Context, n kubeapi.Node) (list []pod, err error) {
+func (d *drainage) podsOn(ctx context.Context, n kubeapi.Node) (list []pod, err error) {
 	ready, _ := n.Ready()
 	for o := (metav1.ListOptions{Limit: podPage, FieldSelector: "spec.nodeName=" + n.GetName()}); ; {
 		page, err := d.Resource(pods).List(ctx, o)

@@ -38,7 +38,7 @@ func TestTheQuorumOfThoseThatStay(t *testing.T) {
 		{members: 1, leave: 1, want: refuses}, // nobody would be left
 	} {
 		t.Run(fmt.Sprintf("%d and %d learners, %d leave, sick %v", c.members, c.learners, c.leave, c.sick), func(t *testing.T) {
-			d := departures{step: &step{now: func() time.Time { return now }, sick: map[string]unhealthy{}}}
+			d := departures{drainage: &drainage{cluster: cluster{now: func() time.Time { return now }}}, sick: map[string]unhealthy{}}
 			var all []etcd.Member
 			for i := range c.members + c.learners {
 				m := etcd.Member{ID: fmt.Sprint(i), Name: fmt.Sprintf("master-%d", i), Learner: i >= c.members}

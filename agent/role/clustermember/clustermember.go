@@ -71,8 +71,29 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		if plan.Actions = append(plan.Actions, actions...); len(actions) > 0 || waits != nil {
 			return plan, errors.Join(err, waits)
 		}
+		upgrade, waits := s.Kubeadm.Upgrade(ctx, desired)
+		plan.Actions = append(plan.Actions, upgrade...)
+		node, is := s.member(ctx, &plan)
+		if len(upgrade) == 0 && waits == nil && is == nil {
+			is = s.current(desired, node, &plan)
+		}
+		return plan, errors.Join(err, waits, is)
 	}
-	return plan, errors.Join(err, s.program(ctx, desired, s.member(ctx, &plan)))
+	_, is := s.member(ctx, &plan)
+	return plan, errors.Join(err, s.program(ctx, desired, is))
+}
+
+// current says that another kubelet runs than that of the section, and adds to the message where
+// the snapshot of an upgrade is.
+func (s *step) current(desired *api.NodeConfig, node kubeapi.Node, plan *converge.Plan) error {
+	version := desired.Kubernetes.Version
+	if runs := node.KubeletVersion(); runs != "v"+version {
+		return converge.Wait(api.ReasonNodeNotReady, "kubelet of Node %s is of version %s; expected v%s, which it reports once it has started with that version", node.GetName(), runs, version)
+	}
+	if file := s.Kubeadm.Snapshot(version); file != "" {
+		plan.Message += "; etcd's data of before the upgrade is in " + file
+	}
+	return nil
 }
 
 // The unit of the program that joins the machine, if user_data has one, and how much of what it
@@ -133,17 +154,17 @@ func (s *step) file(desired *api.NodeConfig) ([]converge.Action, error) {
 }
 
 // member returns nil if the machine's Node is Ready.
-func (s *step) member(ctx context.Context, plan *converge.Plan) error {
+func (s *step) member(ctx context.Context, plan *converge.Plan) (node kubeapi.Node, err error) {
 	if _, err := s.Host.Files.Mode(Kubeconfig); errors.Is(err, fs.ErrNotExist) {
-		return s.notJoined(ctx)
+		return node, s.notJoined(ctx)
 	}
 	c, err := s.access.Connect()
 	if err != nil {
-		return err
+		return node, err
 	}
 	name, isKubelet := strings.CutPrefix(c.User(), kubeletUser)
 	if !isKubelet || name == "" {
-		return converge.Wait(api.ReasonNotJoined, "the client certificate of %s is for %q; expected %s<name>, so no kubelet has joined with it", Kubeconfig, c.User(), kubeletUser)
+		return node, converge.Wait(api.ReasonNotJoined, "the client certificate of %s is for %q; expected %s<name>, so no kubelet has joined with it", Kubeconfig, c.User(), kubeletUser)
 	}
 	// The cluster's authority has signed this certificate, so it is the authority of the
 	// machine's cluster.
@@ -156,20 +177,20 @@ func (s *step) member(ctx context.Context, plan *converge.Plan) error {
 	}
 	u, err := c.Resource(kubeapi.Nodes).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return converge.Wait(api.ReasonNotJoined, "the cluster has no Node %s, which this machine's kubelet registers when it starts; if the Node was deleted, restart kubelet on a worker, or reset a master and join it again", name)
+		return node, converge.Wait(api.ReasonNotJoined, "the cluster has no Node %s, which this machine's kubelet registers when it starts; if the Node was deleted, restart kubelet on a worker, or reset a master and join it again", name)
 	}
 	if err != nil {
-		return c.Explain(err)
+		return node, c.Explain(err)
 	}
-	node := kubeapi.Node{Unstructured: u}
+	node = kubeapi.Node{Unstructured: u}
 	if !node.Of(s.ServerID) {
-		return converge.Wait(api.ReasonNotJoined, "Node %s is that of another machine: neither its systemUUID nor its providerID is this server's id, %s", name, s.ServerID)
+		return node, converge.Wait(api.ReasonNotJoined, "Node %s is that of another machine: neither its systemUUID nor its providerID is this server's id, %s", name, s.ServerID)
 	}
 	if ready, why := node.Ready(); !ready {
-		return converge.Wait(api.ReasonNodeNotReady, "Node %s is not Ready: %s", name, why)
+		return node, converge.Wait(api.ReasonNodeNotReady, "Node %s is not Ready: %s", name, why)
 	}
 	plan.Message = fmt.Sprintf("Node %s is Ready%s", name, unreported)
-	return nil
+	return node, nil
 }
 
 // notJoined tells a machine on which nothing has joined yet from one that cannot.

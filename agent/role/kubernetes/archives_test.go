@@ -228,7 +228,7 @@ func TestWhichProgramsAreTaken(t *testing.T) {
 }
 
 // Until it is a member, the machine follows the package.
-func TestProgramsAreReplacedOnlyBeforeTheMachineIsAMember(t *testing.T) {
+func TestProgramsOfAMemberAreReplacedOnlyByAnUpgrade(t *testing.T) {
 	r := bare(t, api.RoleWorker)
 	r.programs(released(t, "1.34.3"))
 	r.becomes(installed, "False VersionDiffers")
@@ -242,10 +242,11 @@ func TestProgramsAreReplacedOnlyBeforeTheMachineIsAMember(t *testing.T) {
 	r.hasFile("/usr/local/bin/kubelet", "v"+version, 0o755)
 	r.idle()
 
-	r.programs(released(t, "1.34.5"))
-	r.doc.Kubernetes.Version = "1.34.5"
-	r.expect(installed, "False VersionDiffers", "kubeadm is of version 1.34.4; expected 1.34.5")
-	r.hasFile("/usr/local/bin/kubelet", "v"+version, 0o755)
+	r.programs(packed(t, "kubelet", ownProgram("another v"+version)), packed(t, "bridge", ownProgram("plugin")))
+	r.expect(installed, "True Installed")
+	if f, ok := r.m.Files["/opt/cni/bin/bridge"]; ok || strings.Contains(r.m.Files["/usr/local/bin/kubelet"].Content, "another") {
+		t.Errorf("kubelet, or the plugin %+v, is another one", f)
+	}
 	r.idle()
 }
 

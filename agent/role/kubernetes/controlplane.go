@@ -11,14 +11,17 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
+	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The components that listen on the loopback address of their master alone.
-var components = []struct {
+type listener struct {
 	name string
 	port int
-}{{"kube-controller-manager", 10257}, {"kube-scheduler", 10259}}
+}
+
+// The components that listen on the loopback address of their master alone.
+var components = []listener{{kubeadm.ControllerManager, 10257}, {kubeadm.Scheduler, 10259}}
 
 // controlPlaneStep owns ControlPlaneHealthy.
 type controlPlaneStep struct {
@@ -48,25 +51,46 @@ func (s *controlPlaneStep) Plan(ctx context.Context, desired *api.NodeConfig) (c
 		}
 		return plan, converge.Wait(api.ReasonWaitingForCluster, "this master is no member of a cluster yet; see %s", api.ConditionClusterMember)
 	}
-	endpoint, err := netip.ParseAddrPort(desired.Cluster.Endpoint)
-	if err != nil {
-		return plan, err
+	certificates, unreadable := s.Kubeadm.Certificates(s.now())
+	if !certificates.Expire.IsZero() {
+		plan.ControlPlane = &api.ControlPlaneFacts{CertificatesExpireAt: certificates.Expire, RenewalDue: certificates.Turn()}
 	}
+	// It waits for nothing that is healthy: expired certificates are why it is not.
+	if plan.Actions = s.renewal(desired, certificates); len(plan.Actions) > 0 {
+		return plan, unreadable
+	}
+	return plan, errors.Join(unreadable, s.healthy(ctx, desired, &plan, certificates.Says()))
+}
+
+// healthy also makes the message of a control plane that is.
+func (s *controlPlaneStep) healthy(ctx context.Context, desired *api.NodeConfig, plan *converge.Plan, renewal string) error {
 	// Without etcd nothing else is healthy, so it is asked first.
 	if err := s.etcdServes(ctx); err != nil {
-		return plan, err
+		return err
 	}
-	address := s.Kubeadm.Address(desired.Cluster)
-	if address == "" {
-		address = endpoint.Addr().String()
+	at, err := s.apiServer(desired)
+	if err != nil {
+		return err
 	}
-	err = errors.Join(s.apiServerReady(ctx, address, int(endpoint.Port()), &plan), s.componentsHealthy(ctx))
-	if err == nil {
-		var holding string
-		holding, err = s.holding(desired)
-		plan.Message += holding
+	errs := []error{s.apiServerReady(ctx, at)}
+	for _, c := range components {
+		errs = append(errs, s.componentHealthy(ctx, c))
 	}
-	return plan, err
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	holding, err := s.holding(desired)
+	plan.Message = fmt.Sprintf("the API server at %s is ready, and so are etcd, controller manager and scheduler%s%s", at, holding, renewal)
+	return err
+}
+
+// apiServer is where this master's listens.
+func (s *controlPlaneStep) apiServer(desired *api.NodeConfig) (netip.AddrPort, error) {
+	endpoint, err := netip.ParseAddrPort(desired.Cluster.Endpoint)
+	if own := s.Kubeadm.Address(desired.Cluster); own != "" {
+		return netip.AddrPortFrom(parsed(own), endpoint.Port()), err
+	}
+	return endpoint, err
 }
 
 func (s *controlPlaneStep) etcdServes(ctx context.Context) error {
@@ -93,19 +117,18 @@ func said(err error) string {
 	return err.Error()
 }
 
-func (s *controlPlaneStep) apiServerReady(ctx context.Context, address string, port int, plan *converge.Plan) error {
+func (s *controlPlaneStep) apiServerReady(ctx context.Context, at netip.AddrPort) error {
 	c, err := s.access.Connect()
 	if err != nil {
 		return err
 	}
-	not, err := c.Ready(ctx, address, port)
+	not, err := c.Ready(ctx, at.Addr().String(), int(at.Port()))
 	switch {
 	case err != nil:
 		return converge.Wait(api.ReasonComponentUnhealthy, "kube-apiserver does not answer: %v", err)
 	case not != "":
 		return converge.Wait(api.ReasonComponentUnhealthy, "kube-apiserver is not ready: %s", not)
 	}
-	plan.Message = fmt.Sprintf("the API server at %s is ready, and so are etcd, controller manager and scheduler", netip.AddrPortFrom(parsed(address), uint16(port)))
 	return nil
 }
 
@@ -114,16 +137,13 @@ func parsed(address string) netip.Addr {
 	return a
 }
 
-func (s *controlPlaneStep) componentsHealthy(ctx context.Context) error {
-	var errs []error
-	for _, c := range components {
-		answer, err := s.Host.Ports.GetTLS(ctx, c.port, "/healthz")
-		switch {
-		case err != nil:
-			errs = append(errs, converge.Wait(api.ReasonComponentUnhealthy, "%s does not answer: %v", c.name, err))
-		case answer.Status != http.StatusOK:
-			errs = append(errs, converge.Wait(api.ReasonComponentUnhealthy, "%s is not healthy: it answers %d %s", c.name, answer.Status, strings.TrimSpace(answer.Body)))
-		}
+func (s *controlPlaneStep) componentHealthy(ctx context.Context, c listener) error {
+	answer, err := s.Host.Ports.GetTLS(ctx, c.port, "/healthz")
+	switch {
+	case err != nil:
+		return converge.Wait(api.ReasonComponentUnhealthy, "%s does not answer: %v", c.name, err)
+	case answer.Status != http.StatusOK:
+		return converge.Wait(api.ReasonComponentUnhealthy, "%s is not healthy: it answers %d %s", c.name, answer.Status, strings.TrimSpace(answer.Body))
 	}
-	return errors.Join(errs...)
+	return nil
 }

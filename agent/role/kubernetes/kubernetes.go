@@ -28,6 +28,8 @@ type Options struct {
 	RequestLimit time.Duration
 	// EtcdEndpoint is the URL of etcd; "" = etcd.DefaultEndpoint.
 	EtcdEndpoint string
+	// Now is the clock by which certificates expire; nil = time.Now.
+	Now func() time.Time
 }
 
 // BeforeJoining are the steps that a machine needs before it can be a member: EngineReady and
@@ -58,8 +60,9 @@ func (s *installedStep) Plan(ctx context.Context, desired *api.NodeConfig) (conv
 		return converge.Plan{HandsOff: true}, nil
 	}
 	actions, err := s.Kubeadm.Prepare(ctx, desired)
+	found, _ := s.Host.Kubeadm.Versions(ctx) // Prepare says it if they cannot be asked
 	return converge.Plan{
-		Actions: actions, Reason: api.ReasonInstalled,
+		KubeletVersion: found.Kubelet, Actions: actions, Reason: api.ReasonInstalled,
 		Message: fmt.Sprintf("kubeadm and kubelet %s are installed", desired.Kubernetes.Version),
 	}, err
 }

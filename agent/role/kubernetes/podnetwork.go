@@ -59,8 +59,18 @@ func (s *podNetworkStep) Plan(ctx context.Context, desired *api.NodeConfig) (con
 	if err != nil {
 		return plan, err
 	}
+	if nowhere(nodes, desired.ClusterDrains) {
+		plan.Message = fmt.Sprintf("%d of %d Nodes are Ready; no Node takes CoreDNS until they are upgraded", len(nodes), len(nodes))
+		return plan, notReady(nodes, desired.ClusterMembers)
+	}
 	plan.Message = fmt.Sprintf("%d of %d Nodes are Ready, and CoreDNS is available", len(nodes), len(nodes))
 	return plan, errors.Join(notReady(nodes, desired.ClusterMembers), dns(ctx, c))
+}
+
+// nowhere reports whether each Node is cordoned while members are upgraded. They stay so until this
+// master is Ready, too, which therefore waits for no Pod.
+func nowhere(nodes []kubeapi.Node, drains *api.ClusterDrainsSection) bool {
+	return drains != nil && len(drains.Members) > 0 && !slices.ContainsFunc(nodes, func(n kubeapi.Node) bool { return !n.Cordoned() })
 }
 
 // manifest plans to download the manifest, and to apply those of its objects that differ.

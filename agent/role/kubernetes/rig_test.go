@@ -57,17 +57,25 @@ type rig struct {
 	// address is the API server's, and hash that of its authority.
 	address netip.AddrPort
 	hash    string
+	// clock is the machine's.
+	clock time.Time
 }
 
 // machine has a role. It is no member yet.
 func machine(t *testing.T, role api.Role) *rig {
-	r := &rig{T: t, api: kubeapitest.New(t), files: files.New(t.TempDir(), slog.New(slog.DiscardHandler))}
+	r := &rig{T: t, api: kubeapitest.New(t), files: files.New(t.TempDir(), slog.New(slog.DiscardHandler)), clock: time.Now()}
 	r.m = hosttest.New(hosttest.Kubernetes(version), hosttest.Runs("containerd.service", "/usr/bin/containerd"))
 	r.m.Containerd = "1.7.24"
 	r.m.ContainerdConfig = func(string, map[string]hosttest.FileState) ([]byte, error) {
 		return []byte("version = 3\n[plugins.'io.containerd.cri.v1.images']\n[plugins.'io.containerd.grpc.v1.cri']\n"), nil
 	}
 	r.m.Kubernetes.Leaves = r.leaves
+	r.m.Told = func(_, unit string) {
+		if unit == "kubelet.service" {
+			r.node()
+		}
+	}
+	r.m.Clock = r.now
 	u, err := url.Parse(r.api.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +127,19 @@ func (r *rig) readyz(status int, said string) {
 	}
 }
 
+// node is what kubelet makes of this machine's Node when it starts.
+func (r *rig) node() {
+	kubelet := r.m.Kubernetes.Kubelet
+	if f, ok := r.m.Files["/usr/local/bin/kubelet"]; ok {
+		_, kubelet, _ = strings.Cut(f.Content, "v")
+	}
+	node := kubeapitest.Node(serverID, true)
+	node["status"].(kubeapitest.Object)["nodeInfo"].(kubeapitest.Object)["kubeletVersion"] = "v" + kubelet
+	r.api.Put(own, node)
+}
+
+func (r *rig) now() time.Time { return r.clock }
+
 // restart is a new process of the agent on the same machine.
 func (r *rig) restart() {
 	r.engine = converge.New(r.steps()...)
@@ -131,7 +152,7 @@ func (r *rig) steps() []converge.Step {
 		etcd = r.etcd.URL
 	}
 	joining := kubeadm.New(kubeadm.Options{Host: h, Files: r.files, StateDirectory: state, ServerID: serverID, EtcdEndpoint: etcd})
-	o := kubernetes.Options{Host: h, Kubeadm: joining, Files: r.files, RequestLimit: 5 * time.Second, EtcdEndpoint: etcd}
+	o := kubernetes.Options{Host: h, Kubeadm: joining, Files: r.files, RequestLimit: 5 * time.Second, EtcdEndpoint: etcd, Now: r.now}
 	steps := append(kubernetes.BeforeJoining(o), clustermember.New(clustermember.Options{Host: h, Kubeadm: joining, ServerID: serverID, RequestLimit: 5 * time.Second}))
 	return append(steps, kubernetes.AfterJoining(o)...)
 }
@@ -148,18 +169,21 @@ func (r *rig) leaves(run hosttest.KubeadmRun) []hosttest.LeftFile {
 	kubelet := secret(kubeadm.KubeletKubeconfig, r.api.Kubeconfig("client-certificate: "+keyFile+", client-key: "+keyFile))
 	etcd := secret("/etc/kubernetes/manifests/etcd.yaml", "kind: Pod")
 	joined := secret("/var/lib/kubelet/joined", "") // the end of a run, which leaves no file in truth
-	node := func() { r.api.Put(own, kubeapitest.Node(serverID, true)) }
 	switch {
 	case run.Verb == "init":
-		etcd.Then = node
+		etcd.Then = r.node
 		return []hosttest.LeftFile{ca, admin, key, kubelet, etcd, joined}
+	case strings.HasPrefix(run.Verb, "upgrade"):
+		return r.upgraded(run)
+	case run.Verb == "renew":
+		return r.certificates()
 	case run.Verb == "join" && at(run.Document("JoinConfiguration"), "discovery", "file") != nil:
 		return []hosttest.LeftFile{joined}
 	case run.Verb == "join" && run.Document("JoinConfiguration")["controlPlane"] != nil:
-		kubelet.Then = node
+		kubelet.Then = r.node
 		return []hosttest.LeftFile{ca, admin, bootstrap, etcd, key, kubelet, joined}
 	case run.Verb == "join":
-		kubelet.Then = node
+		kubelet.Then = r.node
 		return []hosttest.LeftFile{bootstrap, ca, key, kubelet, joined}
 	}
 	return nil
@@ -259,6 +283,8 @@ type etcdServer struct {
 	said   map[string]any
 	// members are those that it lists; nil if it refuses to, as one without a vote.
 	members []map[string]any
+	// parts are those of a snapshot.
+	parts []string
 }
 
 func newEtcd(t *testing.T, m *hosttest.Machine) *etcdServer {
@@ -274,6 +300,11 @@ func newEtcd(t *testing.T, m *hosttest.Machine) *etcdServer {
 func (s *etcdServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/health":
+	case r.URL.Path == "/v3/maintenance/snapshot":
+		for _, part := range s.parts {
+			_, _ = fmt.Fprintln(w, part)
+		}
+		return
 	case s.members == nil:
 		w.WriteHeader(http.StatusServiceUnavailable)
 		_ = json.NewEncoder(w).Encode(map[string]any{"code": 14, "message": "etcdserver: rpc not supported for learner"})

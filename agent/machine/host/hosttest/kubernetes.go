@@ -31,9 +31,13 @@ type KubernetesState struct {
 	Runs []KubeadmRun
 }
 
-// KubeadmRun is one run of kubeadm: preflight, init, join or upload-certs, with its documents.
+// KubeadmRun is one run of kubeadm: preflight, init, join, upload-certs, upgrade apply, upgrade node
+// or renew, with its documents.
 type KubeadmRun struct {
-	Verb      string
+	Verb string
+	// Version is what an upgrade is to, and Ignored are the checks that do not count for it.
+	Version   string
+	Ignored   []string
 	Documents []map[string]any
 	// Secrets are those that the agent keeps out of what kubeadm prints.
 	Secrets []string
@@ -102,7 +106,7 @@ func (h kubeadm) Validate(_ context.Context, c host.KubeadmConfig) error {
 	h.changes.Read()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	run, err := h.begin("validate", c)
+	run, err := h.begin(KubeadmRun{Verb: "validate"}, c)
 	if err == nil {
 		err = h.refusal(run)
 	}
@@ -121,9 +125,21 @@ func (h kubeadm) UploadCertificates(_ context.Context, c host.KubeadmConfig) err
 	return h.run("upload-certs", c)
 }
 
+func (h kubeadm) UpgradeApply(_ context.Context, version string, ignored []string) error {
+	return h.runs(KubeadmRun{Verb: "upgrade apply", Version: version, Ignored: ignored}, host.KubeadmConfig{})
+}
+
+func (h kubeadm) UpgradeNode(_ context.Context, ignored []string) error {
+	return h.runs(KubeadmRun{Verb: "upgrade node", Ignored: ignored}, host.KubeadmConfig{})
+}
+
+func (h kubeadm) RenewCertificates(context.Context) error {
+	return h.run("renew", host.KubeadmConfig{})
+}
+
 // begin reads the documents.
-func (h kubeadm) begin(verb string, c host.KubeadmConfig) (KubeadmRun, error) {
-	run := KubeadmRun{Verb: verb, Secrets: c.Secrets}
+func (h kubeadm) begin(run KubeadmRun, c host.KubeadmConfig) (KubeadmRun, error) {
+	run.Secrets = c.Secrets
 	if h.versions().Kubeadm == "" {
 		return run, h.failed(run, errors.New("kubeadm: no such program is installed"), "")
 	}
@@ -142,22 +158,26 @@ func (h kubeadm) begin(verb string, c host.KubeadmConfig) (KubeadmRun, error) {
 		}
 		run.Documents = append(run.Documents, document)
 	}
-	if known := kinds[verb]; known != nil && run.Document(known[0]) == nil {
+	if known := kinds[run.Verb]; known != nil && run.Document(known[0]) == nil {
 		return run, h.failed(run, errors.New("exit status 3"), "no "+known[0]+" found in config file")
 	}
 	return run, nil
 }
 
-// run is a run that changes the machine. It ends before a file that the machine stops before.
 func (h kubeadm) run(verb string, c host.KubeadmConfig) error {
+	return h.runs(KubeadmRun{Verb: verb}, c)
+}
+
+// runs is a run that changes the machine. It ends before a file that the machine stops before.
+func (h kubeadm) runs(run KubeadmRun, c host.KubeadmConfig) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes.Command()
-	run, err := h.begin(verb, c)
+	run, err := h.begin(run, c)
 	if err != nil {
 		return err
 	}
-	if err := h.change("kubeadm "+verb, ""); err != nil {
+	if err := h.change("kubeadm "+run.Verb, ""); err != nil {
 		return err
 	}
 	h.Kubernetes.Runs = append(h.Kubernetes.Runs, run)
@@ -171,7 +191,7 @@ func (h kubeadm) run(verb string, c host.KubeadmConfig) error {
 		if err := h.change("kubeadm writes", left.Path); err != nil {
 			return err
 		}
-		h.Files[left.Path] = left.FileState
+		h.Files[left.Path], h.Written[left.Path] = left.FileState, h.now()
 		if left.Then != nil {
 			left.Then()
 		}

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 )
@@ -48,6 +49,13 @@ type Machine struct {
 	Kubernetes KubernetesState
 	Images     ImagesState
 	Keepalived KeepalivedState
+	// Processes are those of Pods. One that is ended is started again.
+	Processes []host.Process
+	// Written is when kubeadm wrote a file, or a test did. Clock is the machine's; nil = time.Now.
+	Written map[string]time.Time
+	Clock   func() time.Time
+	// Space is what file systems have left, in bytes.
+	Space int64
 	// Table is the NFS server's.
 	Table []host.Export
 	// Fail makes an operation fail; operations are named as in Trace, without details.
@@ -111,7 +119,7 @@ func New(parts ...Part) *Machine {
 	m := &Machine{
 		Files: map[string]FileState{}, Directories: map[string]*DirectoryState{}, Units: map[string]*UnitState{},
 		Installed: map[host.Software]bool{host.Ext4Tools: true}, Fail: map[string]error{},
-		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{}, Kernel: newKernel(),
+		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{}, Kernel: newKernel(), Written: map[string]time.Time{}, Space: 10 << 30,
 	}
 	for _, part := range parts {
 		part(m)
@@ -124,7 +132,7 @@ func (m *Machine) Host() *host.Host {
 	return &host.Host{
 		Files: files{m}, Directories: directories{m}, Disks: disks{m}, Mounts: mounts{m},
 		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Programs: programs{m},
-		Engine: engine{m}, Ports: ports{m}, Kernel: kernel{m}, Kubeadm: kubeadm{m}, Images: images{m}, Keepalived: keepalived{m}, Changes: &m.changes,
+		Engine: engine{m}, Ports: ports{m}, Kernel: kernel{m}, Kubeadm: kubeadm{m}, Processes: processes{m}, Images: images{m}, Keepalived: keepalived{m}, Changes: &m.changes,
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"time"
 )
 
 // insecureRegistries is the list of daemon.json; ok is false if the key is not
@@ -47,6 +48,15 @@ func (h engine) ContainerdStore(context.Context) (string, error) {
 	return e.ContainerdStore, nil
 }
 
+func (h files) Modified(path string) (time.Time, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.Files[path]; !ok {
+		return time.Time{}, &fs.PathError{Op: "stat", Path: path, Err: fs.ErrNotExist}
+	}
+	return h.Written[path], nil
+}
+
 func (h files) Mode(path string) (fs.FileMode, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,6 +68,12 @@ func (h files) Mode(path string) (fs.FileMode, error) {
 }
 
 func (h files) RemoveEmpty(string) error { return nil } // directories of files are not kept here
+
+func (h files) Free(string) (int64, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.Space, nil
+}
 
 func (h files) Match(pattern string) ([]string, error) {
 	h.mu.Lock()

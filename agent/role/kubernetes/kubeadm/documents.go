@@ -154,7 +154,7 @@ func (m *Machine) registration(desired *api.NodeConfig, ignored []string) docume
 		args = append(args, document{"name": "node-ip", "value": own})
 	}
 	d := document{"criSocket": criSocket, "kubeletExtraArgs": args}
-	if len(ignored) > 0 {
+	if ignored = append(ignored, m.unverifiable(desired.Kubernetes)...); len(ignored) > 0 {
 		d["ignorePreflightErrors"] = ignored
 	}
 	return d

@@ -1,6 +1,7 @@
 package kubeadm
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"strings"
@@ -30,15 +31,15 @@ var checkReasons = []struct {
 // longestSaid is how much of what kubeadm says is repeated.
 const longestSaid = 700
 
-// explain turns an error of kubeadm's into the reason of a condition. doing is what it was run
-// for, such as "joining the cluster".
-func explain(doing string, err error) error {
+// explain turns an error of kubeadm's into the reason of a condition: that of the check that failed,
+// or otherwise. doing is what it was run for, such as "joining the cluster".
+func explain(doing string, otherwise api.Reason, err error) error {
 	var failed *host.CommandError
 	if !errors.As(err, &failed) || errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
 	lines := meaningful(failed.Output)
-	reason := reasonOf(lines)
+	reason := cmp.Or(reasonOf(lines), otherwise)
 	said := strings.Join(lines, "; ")
 	if said == "" { // it was killed, or took too long
 		said = failed.Err.Error()
@@ -46,7 +47,7 @@ func explain(doing string, err error) error {
 	return converge.Wait(reason, "%s: kubeadm failed: %s", doing, said)
 }
 
-// reasonOf is the reason for the first check of checkReasons that failed.
+// reasonOf is the reason for the first check of checkReasons that failed, "" if none did.
 func reasonOf(lines []string) api.Reason {
 	for _, c := range checkReasons {
 		for _, line := range lines {
@@ -55,7 +56,7 @@ func reasonOf(lines []string) api.Reason {
 			}
 		}
 	}
-	return api.ReasonJoinFailed
+	return ""
 }
 
 // refused reports whether kubeadm has ended, or was not even started, before it changed anything:

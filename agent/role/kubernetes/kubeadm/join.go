@@ -3,9 +3,7 @@ package kubeadm
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"io/fs"
 	"slices"
@@ -86,7 +84,7 @@ func (m *Machine) makeCluster(desired *api.NodeConfig) (converge.Action, error) 
 
 func (m *Machine) initialize(desired *api.NodeConfig) converge.Action {
 	return converge.Action{Summary: "make the cluster (kubeadm init)", Do: func(ctx context.Context) error {
-		return m.attempt(initializing, "making the cluster", func(again bool) error {
+		return m.attempt(ctx, initializing, "making the cluster", func(again bool) error {
 			documents, err := m.initDocuments(desired, ignoring(again, desired.Cluster))
 			if err != nil {
 				return err
@@ -102,7 +100,7 @@ func (m *Machine) initialize(desired *api.NodeConfig) converge.Action {
 
 func (m *Machine) join(desired *api.NodeConfig) converge.Action {
 	return converge.Action{Summary: "join the cluster (kubeadm join)", Do: func(ctx context.Context) error {
-		return m.attempt(joining, "joining the cluster", func(again bool) error {
+		return m.attempt(ctx, joining, "joining the cluster", func(again bool) error {
 			document := m.joinDocument(desired, ignoring(again, desired.Cluster))
 			if again && m.votes(ctx, desired.Cluster) {
 				document["skipPhases"] = []any{"etcd-join"} // kubeadm would wait in vain to give it a vote
@@ -120,7 +118,7 @@ func (m *Machine) join(desired *api.NodeConfig) converge.Action {
 // worker nothing is left to do but to forget the token.
 func (m *Machine) finish(desired *api.NodeConfig) converge.Action {
 	return converge.Action{Summary: "finish joining the cluster", Do: func(ctx context.Context) error {
-		return m.attempt(joining, "finishing to join the cluster", func(bool) error {
+		return m.attempt(ctx, joining, "finishing to join the cluster", func(bool) error {
 			if desired.Role != api.RoleMaster {
 				return m.Host.Files.Remove(bootstrapKubeconfig)
 			}
@@ -135,19 +133,23 @@ func (m *Machine) finish(desired *api.NodeConfig) converge.Action {
 
 // attempt records an attempt before it begins, and that it has finished. again says that an
 // earlier one has not. An attempt that kubeadm has refused before it changed anything was none.
-func (m *Machine) attempt(what attempt, doing string, do func(again bool) error) error {
+func (m *Machine) attempt(ctx context.Context, what attempt, doing string, do func(again bool) error) error {
 	before, err := m.owned()
 	if err != nil {
 		return err
 	}
-	if err := m.own(func(o *owned) { o.Attempt = what }); err != nil {
+	found, err := m.Host.Kubeadm.Versions(ctx)
+	if err != nil {
+		return err
+	}
+	if err := m.own(func(o *owned) { o.Attempt, o.Version = what, found.Kubeadm }); err != nil {
 		return err
 	}
 	err = do(before.Attempt != "")
 	if err == nil || before.Attempt == "" && refused(err) {
-		return errors.Join(explain(doing, err), m.own(func(o *owned) { o.Attempt = "" }))
+		return errors.Join(explain(doing, api.ReasonJoinFailed, err), m.own(func(o *owned) { o.Attempt = "" }))
 	}
-	return explain(doing, err)
+	return explain(doing, api.ReasonJoinFailed, err)
 }
 
 // votes reports whether the etcd of this master has a vote in the cluster: a killed kubeadm may
@@ -179,13 +181,9 @@ func (m *Machine) authority() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	block, _ := pem.Decode(content)
-	if block == nil { // it was cut off while it was written, or is none of kubeadm's: kubeadm says so
+	certificate := parse(content)
+	if certificate == nil { // it was cut off while it was written, or is none of kubeadm's: kubeadm says so
 		return "", nil
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return "", nil //nolint:nilerr // as above
 	}
 	sum := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
@@ -202,5 +200,5 @@ func (m *Machine) UploadCertificates(ctx context.Context, desired *api.NodeConfi
 	if err != nil {
 		return err
 	}
-	return explain("giving the certificates of the control plane to the masters that join", m.Host.Kubeadm.UploadCertificates(ctx, config))
+	return explain("giving the certificates of the control plane to the masters that join", api.ReasonJoinFailed, m.Host.Kubeadm.UploadCertificates(ctx, config))
 }

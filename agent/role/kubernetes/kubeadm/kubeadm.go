@@ -17,6 +17,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/inventory"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -60,6 +61,7 @@ type Machine struct {
 	Options
 	inventory inventory.File
 	etcd      etcd.Access
+	access    kubeapi.Access
 }
 
 // New is the machine.
@@ -71,6 +73,7 @@ func New(o Options) *Machine {
 		Options:   o,
 		inventory: inventory.File{Files: o.Host.Files, Path: filepath.Join(o.StateDirectory, "inventory.json")},
 		etcd:      etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint},
+		access:    kubeapi.Access{Host: o.Host, Rights: "get the ConfigMap kube-system/kubeadm-config"},
 	}
 }
 
@@ -84,10 +87,20 @@ type owned struct {
 	// Attempt is what kubeadm was started for and is not known to have finished: initializing or
 	// joining, "" for nothing. It is recorded before kubeadm is.
 	Attempt attempt `json:"attempt,omitempty"`
+	// Version is that of the kubeadm that has begun to make this machine a member, or has upgraded
+	// it last; "" if the agent has done neither.
+	Version string `json:"version,omitempty"`
+	// Applying is the version for which `kubeadm upgrade apply` was started and is not known to have
+	// finished. It is recorded before kubeadm is.
+	Applying string `json:"applying,omitempty"`
+	// Restart says that kubeadm has upgraded this member, and kubelet was not restarted since.
+	Restart bool `json:"restart,omitempty"`
 	// Programs are the paths of those that the agent has put on the machine, and Installed
 	// identifies the archives that they are of, "" while that is not finished.
 	Programs  []string `json:"programs,omitempty"`
 	Installed string   `json:"installed,omitempty"`
+	// Upgrader identifies the archives that kubeadm is of while the others are of earlier ones.
+	Upgrader string `json:"upgrader,omitempty"`
 	// Images are the names of the images of each archive that containerd has been given, by its
 	// SHA-256. Importing is that of the archive that was being imported, and was not on the disk yet.
 	Images    map[string][]string `json:"images,omitempty"`

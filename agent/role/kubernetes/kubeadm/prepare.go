@@ -42,6 +42,9 @@ type preparation struct {
 	*Machine
 	desired *api.NodeConfig
 	section *api.KubernetesSection
+	// joined says that the machine is a member, and from is its version if it is to be upgraded.
+	joined bool
+	from   string
 	// documents are kubeadm's documents of the file, once it is downloaded.
 	documents []document
 	actions   []converge.Action
@@ -58,68 +61,105 @@ func (p *preparation) problem(err error) {
 	}
 }
 
-// Prepare plans what the machine needs before kubeadm can make it a member, and says what it
-// lacks.
+// Prepare plans what the machine needs before kubeadm can make it a member or upgrade it, and what
+// is left to do after an upgrade, and says what the machine lacks.
 func (m *Machine) Prepare(ctx context.Context, desired *api.NodeConfig) ([]converge.Action, error) {
-	p := &preparation{Machine: m, desired: desired, section: desired.Kubernetes}
-	if err := p.install(); err != nil || len(p.actions) > 0 {
-		return p.actions, err // which programs the machine has is known after that
+	p, err := m.prepare(ctx, desired)
+	if err == nil && len(p.actions) == 0 && p.from != "" {
+		err = converge.Wait(api.ReasonConverging, "kubeadm %s is installed, and upgrades this member from %s; see %s", p.section.Version, p.from, api.ConditionClusterMember)
+	}
+	return p.actions, err
+}
+
+func (m *Machine) prepare(ctx context.Context, desired *api.NodeConfig) (p *preparation, err error) {
+	p = &preparation{Machine: m, desired: desired, section: desired.Kubernetes}
+	if p.joined, err = m.Joined(); err != nil {
+		return p, err
+	}
+	if p.joined {
+		if p.from, err = m.behind(ctx, p.section); err != nil {
+			return p, err
+		}
+	}
+	if err := p.install(ctx); err != nil || len(p.actions) > 0 {
+		return p, err // which programs the machine has is known after that
 	}
 	if err := p.programs(ctx); err != nil {
-		return nil, err
-	}
-	joined, err := m.Joined()
-	if err != nil {
-		return nil, err
+		p.actions = nil
+		return p, err
 	}
 	p.problem(p.file())
 	p.problem(p.swap())
 	p.problem(p.cgroups())
 	p.problem(p.kernel())
-	if !joined {
+	if !p.joined {
 		p.problem(p.networks())
 	}
 	if len(p.errs) == 0 {
 		p.problem(p.images(ctx))
 	}
-	if !joined && desired.Role == api.RoleMaster && len(p.errs) == 0 {
+	if !p.joined && desired.Role == api.RoleMaster && len(p.errs) == 0 {
 		p.problem(p.check())
 	}
-	return p.actions, errors.Join(p.errs...)
+	return p, errors.Join(p.errs...)
 }
 
 // programs says which program is missing or has another version, and plans that kubelet starts
-// at boot.
+// at boot, and again after an upgrade.
 func (p *preparation) programs(ctx context.Context) error {
 	found, err := p.Host.Kubeadm.Versions(ctx)
 	if err != nil {
 		return err
 	}
-	for _, program := range []struct{ name, version string }{{"kubeadm", found.Kubeadm}, {"kubelet", found.Kubelet}} {
-		switch program.version {
-		case "":
-			return converge.Wait(api.ReasonProgramMissing, "%s is not on this machine; expected that of Kubernetes %s%s", program.name, p.section.Version, p.inNoArchive())
-		case p.section.Version:
-		default:
-			return converge.Wait(api.ReasonVersionDiffers, "%s is of version %s; expected %s", program.name, program.version, p.section.Version)
-		}
-	}
-	unit, err := p.Host.Units.Unit(ctx, kubeletService)
+	o, err := p.owned()
 	if err != nil {
 		return err
 	}
-	o, err := p.owned()
+	wanted := p.section.Version
+	if o.Attempt == joining && found.Kubeadm == o.Version { // it is upgraded once it is a member
+		wanted = o.Version
+	}
+	for _, program := range []struct{ name, version string }{{kubeadmProgram, found.Kubeadm}, {kubeletProgram, found.Kubelet}} {
+		switch program.version {
+		case "":
+			return converge.Wait(api.ReasonProgramMissing, "%s is not on this machine; expected that of Kubernetes %s%s", program.name, wanted, p.inNoArchive())
+		case wanted:
+		default:
+			if program.name == kubeletProgram && p.from != "" { // kubeadm comes first
+				continue
+			}
+			return converge.Wait(api.ReasonVersionDiffers, "%s is of version %s; expected %s%s", program.name, program.version, wanted, p.replace(o, program.name))
+		}
+	}
+	unit, err := p.Host.Units.Unit(ctx, kubeletService)
 	switch {
 	case err != nil:
 		return err
-	case unit.Loaded == "not-found" && slices.Contains(o.Programs, programDirectory+"/kubelet"):
+	case unit.Loaded == "not-found" && slices.Contains(o.Programs, programDirectory+"/"+kubeletProgram):
 		p.do("write "+kubeletService+" and enable it", p.writeUnit)
 	case unit.Loaded != "loaded":
 		return converge.Wait(api.ReasonProgramMissing, "%s is %s: systemd cannot start kubelet; install the package of kubelet with its unit", kubeletService, unit.Loaded)
 	case unit.File == "disabled":
 		p.do("enable "+kubeletService, p.enableKubelet)
 	}
+	if o.Restart && p.from == "" {
+		p.do("restart "+kubeletService, p.restartKubelet)
+	}
 	return nil
+}
+
+// replace says what to do about a program of another version on a member. The agent replaces only
+// those that it has put there.
+func (p *preparation) replace(o owned, program string) string {
+	switch {
+	case slices.Contains(o.Programs, programDirectory+"/"+program):
+		return ", which an archive of program_archive_paths must have"
+	case p.from != "":
+		return fmt.Sprintf(": replace %s first, and leave kubelet as it is; the agent then upgrades this member from %s, and says here when kubelet is to be replaced", program, p.from)
+	case o.Restart:
+		return ": kubeadm has upgraded this member, so replace kubelet now; the agent then restarts it"
+	}
+	return ""
 }
 
 // file plans the download of kubeadm's configuration.
@@ -137,9 +177,10 @@ func (p *preparation) file() (err error) {
 const kubeletConfig = "/var/lib/kubelet/config.yaml"
 
 // kubeletTolerates reports whether kubelet's configuration has this member as false. The cluster's
-// is known to masters, and to a worker only once kubeadm has written it: before, nothing is said.
+// is what kubeadm has written on a member, and before that known to masters alone: on a worker,
+// nothing is said.
 func (p *preparation) kubeletTolerates(member string) bool {
-	if p.desired.Role == api.RoleMaster {
+	if p.desired.Role == api.RoleMaster && !p.joined {
 		return ofKind(p.documents, "KubeletConfiguration")[member] == false
 	}
 	content, err := p.Host.Files.Read(kubeletConfig)
@@ -171,15 +212,31 @@ func (p *preparation) swap() error {
 // firstWithoutCgroupV1 is the minor version from which on kubelet refuses cgroup v1.
 const firstWithoutCgroupV1 = 35
 
+// refusesCgroups reports whether kubelet refuses the machine's cgroups, unless it is configured to
+// tolerate them.
+func (m *Machine) refusesCgroups(s *api.KubernetesSection) (bool, error) {
+	parts := strings.Split(s.Version, ".")
+	minor, err := strconv.Atoi(parts[min(1, len(parts)-1)])
+	if err != nil || minor < firstWithoutCgroupV1 {
+		return false, nil //nolint:nilerr // the version on the machine was compared with it
+	}
+	v2, err := m.exists("/sys/fs/cgroup/cgroup.controllers")
+	return err == nil && !v2, err
+}
+
+// unverifiable are the checks of kubeadm's that fail on a machine that kubelet tolerates: kubeadm
+// does not ask how kubelet is configured.
+func (m *Machine) unverifiable(s *api.KubernetesSection) []string {
+	if refuses, err := m.refusesCgroups(s); err != nil || !refuses {
+		return nil
+	}
+	return []string{"SystemVerification"}
+}
+
 // cgroups says that kubelet would not start.
 func (p *preparation) cgroups() error {
-	parts := strings.Split(p.section.Version, ".")
-	minor, err := strconv.Atoi(parts[min(1, len(parts)-1)])
-	if err != nil || minor < firstWithoutCgroupV1 || p.kubeletTolerates("failCgroupV1") {
-		return nil //nolint:nilerr // the version on the machine was compared with it
-	}
-	v2, err := p.exists("/sys/fs/cgroup/cgroup.controllers")
-	if err != nil || v2 {
+	refuses, err := p.refusesCgroups(p.section)
+	if err != nil || !refuses || p.kubeletTolerates("failCgroupV1") {
 		return err
 	}
 	return converge.Fail(api.ReasonCgroupUnsupported, "this machine has cgroup v1, which Kubernetes %s refuses; take an image with cgroup v2, or set failCgroupV1: false in the KubeletConfiguration", p.section.Version)
@@ -345,10 +402,10 @@ func (p *preparation) check() error {
 			return err
 		}
 		if err := p.Host.Kubeadm.Validate(ctx, config); err != nil {
-			return explain("checking the configuration", err)
+			return explain("checking the configuration", api.ReasonJoinFailed, err)
 		}
 		if err := p.Host.Kubeadm.Preflight(ctx, config); err != nil {
-			return explain("checking this machine", err)
+			return explain("checking this machine", api.ReasonJoinFailed, err)
 		}
 		return p.own(func(o *owned) { o.Checked = identity })
 	})

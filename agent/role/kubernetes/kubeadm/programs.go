@@ -24,12 +24,16 @@ const (
 	// pluginDirectory is where containerd looks for CNI plugins if it does not say so.
 	pluginDirectory = "/opt/cni/bin"
 	programMode     = 0o755
+
+	kubeadmProgram = "kubeadm"
+	kubeletProgram = "kubelet"
 )
 
 // install plans that the machine gets the programs of the archives, once for each set of
 // archives. A machine that is a member, or may have begun to be one, gets back what is gone of the
-// archives that it has, and nothing of others.
-func (p *preparation) install() error {
+// archives that it has, and of others only while it is upgraded: kubeadm, which upgrades the
+// member, and the rest after that.
+func (p *preparation) install(ctx context.Context) error {
 	archives := p.section.ProgramArchives
 	if len(archives) == 0 {
 		return nil
@@ -39,8 +43,11 @@ func (p *preparation) install() error {
 		return err
 	}
 	wanted := identityOf(archives)
+	if p.from != "" {
+		return p.installUpgrader(ctx, o, wanted)
+	}
 	complete := o.Installed == wanted
-	if begun, err := p.begun(o); begun && !complete || err != nil {
+	if begun, err := p.begun(o); begun && !complete && !o.Restart || err != nil {
 		return err
 	}
 	for _, path := range o.Programs {
@@ -53,13 +60,47 @@ func (p *preparation) install() error {
 	if complete {
 		return nil
 	}
+	p.fetchAll(archives)
+	p.do("install the programs of Kubernetes and the CNI plugins that this machine lacks", func(ctx context.Context) error {
+		err := p.own(func(o *owned) {
+			if o.Installed != wanted {
+				o.Installed = ""
+			}
+		})
+		if err != nil {
+			return err
+		}
+		if err := p.unpack(ctx, archives, func(name string) bool { return name != kubeadmProgram || o.Upgrader != wanted }); err != nil {
+			return err
+		}
+		if err := p.own(func(o *owned) { o.Installed, o.Upgrader = wanted, "" }); err != nil {
+			return err
+		}
+		return p.remove(archives)
+	})
+	return nil
+}
+
+// installUpgrader plans that the agent's own kubeadm is replaced. The archives stay for the rest.
+func (p *preparation) installUpgrader(ctx context.Context, o owned, wanted string) error {
+	found, err := p.Host.Kubeadm.Versions(ctx)
+	if err != nil || found.Kubeadm == p.section.Version || o.Upgrader == wanted || !slices.Contains(o.Programs, programDirectory+"/"+kubeadmProgram) {
+		return err
+	}
+	p.fetchAll(p.section.ProgramArchives)
+	p.do("replace kubeadm, which upgrades this member", func(ctx context.Context) error {
+		if err := p.unpack(ctx, p.section.ProgramArchives, func(name string) bool { return name == kubeadmProgram }); err != nil {
+			return err
+		}
+		return p.own(func(o *owned) { o.Upgrader = wanted })
+	})
+	return nil
+}
+
+func (p *preparation) fetchAll(archives []api.FileReference) {
 	for _, ref := range archives {
 		p.fetch("the archive of programs", ref)
 	}
-	p.do("install the programs of Kubernetes and the CNI plugins that this machine lacks", func(ctx context.Context) error {
-		return p.unpack(ctx, archives, wanted)
-	})
-	return nil
 }
 
 // fetch plans the download of a file; what is what it is, such as "the archive of images".
@@ -78,17 +119,9 @@ func identityOf(files []api.FileReference) string {
 	return strings.Join(sums, " ")
 }
 
-// unpack puts the programs of archives into place. It removes the archives once all is there.
-func (p *preparation) unpack(ctx context.Context, archives []api.FileReference, wanted string) error {
+// unpack puts those programs of archives into place that are wanted by name.
+func (p *preparation) unpack(ctx context.Context, archives []api.FileReference, wanted func(name string) bool) error {
 	plugins, err := p.plugins(ctx)
-	if err != nil {
-		return err
-	}
-	err = p.own(func(o *owned) {
-		if o.Installed != wanted {
-			o.Installed = ""
-		}
-	})
 	if err != nil {
 		return err
 	}
@@ -96,7 +129,7 @@ func (p *preparation) unpack(ctx context.Context, archives []api.FileReference, 
 	for _, ref := range archives {
 		err := p.read(ref, func(content io.Reader) error {
 			return params.ReadPrograms(content, func(program params.Program, content io.Reader) error {
-				if program.Architecture != runtime.GOARCH || slices.Contains(taken, program.Name) {
+				if program.Architecture != runtime.GOARCH || !wanted(program.Name) || slices.Contains(taken, program.Name) {
 					return nil
 				}
 				taken = append(taken, program.Name)
@@ -113,10 +146,7 @@ func (p *preparation) unpack(ctx context.Context, archives []api.FileReference, 
 			return err
 		}
 	}
-	if err := p.own(func(o *owned) { o.Installed = wanted }); err != nil {
-		return err
-	}
-	return p.remove(archives)
+	return nil
 }
 
 // put writes a program to path, unless the machine has it in one of the directories: what the
@@ -235,4 +265,18 @@ func (p *preparation) writeUnit(ctx context.Context) error {
 
 func (p *preparation) enableKubelet(ctx context.Context) error {
 	return errors.Join(p.Host.Units.Enable(ctx, kubeletService), p.Host.Units.Reload(ctx))
+}
+
+// restartKubelet lets the kubelet run that is installed, with the unit that is.
+func (p *preparation) restartKubelet(ctx context.Context) error {
+	if err := p.Host.Units.Reload(ctx); err != nil {
+		return err
+	}
+	var failed *host.JobError
+	if err := p.Host.Units.Restart(ctx, kubeletService); errors.As(err, &failed) {
+		return converge.Wait(api.ReasonUpgradeFailed, "%v", err)
+	} else if err != nil {
+		return err
+	}
+	return p.own(func(o *owned) { o.Restart = false })
 }
