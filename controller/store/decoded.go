@@ -63,6 +63,7 @@ func (d *decoded) add(key string, value []byte, record any) {
 func (i Instance) copied() Instance {
 	i.Labels = maps.Clone(i.Labels)
 	i.NodeIDs, i.VolumeIDs, i.JoinTokenMAC = slices.Clone(i.NodeIDs), slices.Clone(i.VolumeIDs), bytes.Clone(i.JoinTokenMAC)
+	i.CarriedOver.Wave = slices.Clone(i.CarriedOver.Wave)
 	i.CarriedOver.Members, i.ClusterSecret, i.ClusterFacts = slices.Clone(i.CarriedOver.Members), slices.Clone(i.ClusterSecret), slices.Clone(i.ClusterFacts)
 	return i
 }
@@ -96,7 +97,7 @@ func (n Node) copied() Node {
 		for i := range s.Conditions {
 			s.Conditions[i].Adoptable = slices.Clone(s.Conditions[i].Adoptable)
 		}
-		s.Activity, s.AgentUpgrade, s.Cluster = pointerTo(s.Activity), pointerTo(s.AgentUpgrade), pointerTo(s.Cluster)
+		s.Activity, s.AgentUpgrade, s.Cluster, s.ControlPlane = pointerTo(s.Activity), pointerTo(s.AgentUpgrade), pointerTo(s.Cluster), pointerTo(s.ControlPlane)
 		if s.AgentUpgrade != nil {
 			s.AgentUpgrade.Refused = slices.Clone(s.AgentUpgrade.Refused)
 		}

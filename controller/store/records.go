@@ -66,6 +66,9 @@ type CarriedOver struct {
 	Unproven   []string `json:"unprovenMembers,omitempty"`
 	Initialize bool     `json:"initializeCluster,omitempty"`
 	Endpoint   string   `json:"clusterEndpoint,omitempty"`
+	Wave       []string `json:"upgradedMembers,omitempty"`
+	Paused     string   `json:"pausedUpgrade,omitempty"`
+	Renews     string   `json:"renewingMaster,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.
@@ -119,8 +122,10 @@ type Node struct {
 	// Files are the SHA-256s of the files that Config names: what the node may fetch.
 	Files []string `json:"files,omitempty"`
 	// Conditions are the condition types that Config calls for.
-	Conditions []string       `json:"conditions,omitempty"`
-	Withheld   []api.Withheld `json:"withheld,omitempty"`
+	Conditions []string `json:"conditions,omitempty"`
+	// KubernetesVersion is the one that a document of the node named last, empty for none.
+	KubernetesVersion string         `json:"kubernetesVersion,omitempty"`
+	Withheld          []api.Withheld `json:"withheld,omitempty"`
 	// Asked is plan.Node.Asked: what is asked of the node besides Config.
 	Asked    string    `json:"asked,omitempty"`
 	Identity *Identity `json:"identity,omitempty"`

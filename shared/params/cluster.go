@@ -60,7 +60,7 @@ func (o *object) masterNode(k *Kubernetes) MasterNode {
 		Node:           o.clusterNode(),
 		PodCIDR:        o.cidr(keyPodCIDR, defaultPodCIDR),
 		ClusterCIDR:    o.cidr(keyClusterCIDR, defaultClusterCIDR),
-		ClusterCPName:  text(o, "cluster_cp_name", required, grammar.ResourceName),
+		ClusterCPName:  text(o, keyClusterCP, required, grammar.ResourceName),
 		ClusterFIPName: text(o, "cluster_fip_name", optional, grammar.ResourceName),
 	}
 	if k != nil {

@@ -39,8 +39,10 @@ const (
 
 	keyPodCIDR     = "pod_cidr"
 	keyClusterCIDR = "cluster_cidr"
+	keyClusterCP   = "cluster_cp_name"
 	keyHosts       = "hosts_string"
 
+	keyEndpointPort    = "endpoint_port"
 	keyVersion         = "version"
 	keyImageRepository = "image_repository"
 	keyPodNetworkPath  = "pod_network_manifest_path"

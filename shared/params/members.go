@@ -16,7 +16,7 @@ func (o *object) clusterMembers() *ClusterMembers {
 	}
 	const access = "cluster_access"
 	m := &ClusterMembers{
-		EndpointPort:        o.port("endpoint_port", defaultEndpointPort),
+		EndpointPort:        o.port(keyEndpointPort, defaultEndpointPort),
 		DeleteUnmanagedPods: o.boolean("delete_unmanaged_pods"),
 		Access:              text(o, access, optional, clusterAccess),
 	}

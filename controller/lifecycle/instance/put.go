@@ -249,10 +249,28 @@ func (p *putRequest) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
 	if err != nil {
 		return out, err
 	}
-	if err := api.Invalid(p.placed(append(out.Faults, foreign...))); err != nil {
+	running, err := p.checkRunning(t)
+	if err != nil {
+		return out, err
+	}
+	if err := api.Invalid(append(p.placed(append(out.Faults, foreign...)), running...)); err != nil {
 		return out, err
 	}
 	return out, p.s.Reconciler.KeepsTargets(t, out)
+}
+
+// checkRunning refuses what cannot be changed in a cluster that is there, and versions of Kubernetes
+// to which its members cannot be upgraded.
+func (p *putRequest) checkRunning(t *tx.Tx) (fault.List, error) {
+	if len(t.Instance.CarriedOver.Members) == 0 {
+		return nil, nil
+	}
+	before, err := desired.InForce(t)
+	if err != nil {
+		return nil, err
+	}
+	lowest, highest, err := reconcile.KubernetesVersions(t)
+	return params.CheckRunning(before.Params, p.parameters.Params, lowest, highest, desired.AtParams), err
 }
 
 // placed is faults of the topology where the request has what is new, if it has no topology.

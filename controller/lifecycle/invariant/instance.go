@@ -46,6 +46,8 @@ func (r *records) cluster(i store.Instance) {
 	r.want(len(secret) == 0 || len(secret) == 32, "instance %s: its cluster secret has %d bytes", i.ID, len(secret))
 	r.want(len(facts) == 0 || len(members) > 0 && len(secret) > 0, "instance %s: a cluster is known, and has no members", i.ID)
 	r.want(slices.IsSorted(members), "instance %s: the members %v of its cluster are out of order", i.ID, members)
+	r.want(slices.IsSorted(i.CarriedOver.Wave), "instance %s: the members %v that are upgraded are out of order", i.ID, i.CarriedOver.Wave)
+	r.want(len(i.CarriedOver.Wave) == 0 && i.CarriedOver.Renews == "" || len(members) > 0, "instance %s: members are upgraded or renew their certificates, and there is no cluster", i.ID)
 	for _, id := range members {
 		r.want(has(i.NodeIDs, id), "instance %s: the member %s of its cluster is none of its nodes", i.ID, id)
 	}
@@ -75,7 +77,7 @@ func (r *records) speakers(i store.Instance) {
 
 func isOfOneMaster(condition string) bool {
 	return slices.Contains([]string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent,
-		api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady, api.ConditionPodNetworkReady}, condition)
+		api.ConditionClusterMembersLeft, api.ConditionClusterMembersDrained, api.ConditionClusterAccessReady, api.ConditionPodNetworkReady}, condition)
 }
 
 // sequences are the numbers of the operations of an instance, in order.

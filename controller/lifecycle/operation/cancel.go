@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // CancelOperation ends an operation before its deadline, and keeps who asked for it. An
-// END stops waiting; a START is taken back, also one that awaits its END. TERMINATE, and
-// an operation that is over, is a conflict.
+// END stops waiting, and pauses an upgrade of Kubernetes; a START is taken back, also one that
+// awaits its END. TERMINATE, and an operation that is over, is a conflict.
 func (s *Service) CancelOperation(ctx context.Context, instanceID string, sequence int64, who string) (api.Operation, error) {
 	var op store.Operation
 	err := s.Runner.Update(ctx, instanceID, func(t *tx.Tx) (err error) {
@@ -25,6 +26,9 @@ func (s *Service) CancelOperation(ctx context.Context, instanceID string, sequen
 		if err := s.Completion.Stop(t, &op, api.ProblemCancelled, who+" cancelled it"); err != nil {
 			return err
 		}
+		if err := pauseUpgrade(t, op); err != nil {
+			return err
+		}
 		op.VnfInstanceName = t.Instance.Name
 		return s.Reconciler.ReconcileAndFinish(t)
 	})
@@ -32,6 +36,23 @@ func (s *Service) CancelOperation(ctx context.Context, instanceID string, sequen
 		s.Accepted(instanceID)
 	}
 	return op.Operation, err
+}
+
+// upgrades reports whether the request is the END of an operation that brings a cluster to another
+// version of Kubernetes.
+func upgrades(r api.OperationRequest) bool {
+	return r.Phase == api.PhaseEnd && (r.Operation == api.ModifyInfo || r.Operation == api.ChangeVnfPkg)
+}
+
+// pauseUpgrade lets no further member be told the version of Kubernetes that is desired once the
+// operation that waits for it was cancelled. The plan forgets it if no member is behind.
+func pauseUpgrade(t *tx.Tx, op store.Operation) error {
+	d, err := desired.InForce(t)
+	if err != nil || !upgrades(op.Request) || d.Params == nil || d.Params.Cluster == nil || d.Params.Cluster.Kubernetes == nil {
+		return err
+	}
+	t.Instance.CarriedOver.Paused = d.Params.Cluster.Kubernetes.Version
+	return nil
 }
 
 // checkCancel refuses what cannot be cancelled.

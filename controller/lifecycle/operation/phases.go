@@ -100,6 +100,9 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	p.t.Instance.AwaitingEndSequence = 0
+	if upgrades(p.r) {
+		p.t.Instance.CarriedOver.Paused = ""
+	}
 	e, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {
 		return op, err

@@ -92,6 +92,7 @@ func (o *Output) addClusterOwned(in Input, owner *Node) {
 		owner.Config.ClusterMembers = members
 	}
 	o.addDepartures(in, owner)
+	o.addDrains(in, owner)
 	o.addPodNetwork(in, owner)
 	access := &api.ClusterAccessSection{Role: api.ClusterAccessSectionRole(in.Params.Cluster.Members.Access)}
 	if owner.takes(in, api.SectionClusterAccess, access) {

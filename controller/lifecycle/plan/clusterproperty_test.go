@@ -20,12 +20,12 @@ func drawMembers(t *rapid.T, in *Input) {
 			in.Leaving = append(in.Leaving, s.ID)
 		}
 	}
-	if rapid.Bool().Draw(t, "kubernetes") {
+	if rapid.IntRange(0, 2).Draw(t, "kubernetes") > 0 {
 		drawKubernetes(t, in)
 	}
 	in.Cluster = Cluster{Secret: []byte("secret"), CACertificateHash: rapid.SampledFrom([]string{"", hash}).Draw(t, "hash")}
 	for _, s := range in.Topology.Servers {
-		if s.Name == "m" && rapid.IntRange(0, 2).Draw(t, "a member before") == 0 {
+		if s.Name == "m" && rapid.Bool().Draw(t, "a member before") {
 			in.CarriedOver.Members = append(in.CarriedOver.Members, s.ID)
 		}
 	}

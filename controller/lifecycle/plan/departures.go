@@ -24,3 +24,20 @@ func (o *Output) addDepartures(in Input, owner *Node) {
 		owner.Config.ClusterDepartures = section
 	}
 }
+
+// addDrains has the owner drain the Nodes of the members that are upgraded now. It is asked also if
+// none is: that uncordons those that were.
+func (o *Output) addDrains(in Input, owner *Node) {
+	if in.Params.Cluster.Kubernetes == nil {
+		return
+	}
+	section := &api.ClusterDrainsSection{Members: []api.ClusterServer{}, DeleteUnmanagedPods: in.Params.Cluster.Members.DeleteUnmanagedPods}
+	for _, n := range o.Nodes { // ordered by id
+		if slices.Contains(o.CarriedOver.Wave, n.ID) {
+			section.Members = append(section.Members, clusterServer(n))
+		}
+	}
+	if owner.takes(in, api.SectionClusterDrains, section) {
+		owner.Config.ClusterDrains = section
+	}
+}

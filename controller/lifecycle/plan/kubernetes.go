@@ -6,14 +6,23 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// addKubernetes gives a master or worker the section by which its agent makes the machine a
-// member of the cluster. Without it a program of the user's does.
-func (n *Node) addKubernetes(in Input) {
-	k := in.Params.Cluster.Kubernetes
-	if k == nil {
-		return
+// addKubernetes gives masters and workers the section by which their agents make the machines
+// members of the cluster. Without it a program of the user's does.
+func (o *Output) addKubernetes(in Input, owner *Node) {
+	o.keepRenewal(in)
+	u := o.upgrade(in, owner)
+	o.beginRenewal(in)
+	for i := range o.Nodes {
+		if n := &o.Nodes[i]; n.Role == api.RoleMaster || n.Role == api.RoleWorker {
+			u.add(n)
+		}
 	}
-	section := &api.KubernetesSection{Version: k.Version, ImageRepository: k.ImageRepository}
+}
+
+// addKubernetes gives a master or worker the section with this version.
+func (n *Node) addKubernetes(in Input, version string) {
+	k := in.Params.Cluster.Kubernetes
+	section := &api.KubernetesSection{Version: version, ImageRepository: k.ImageRepository}
 	if k.KubeadmConfigPath != "" && n.Role == api.RoleMaster { // it is read where the cluster is made
 		section.KubeadmConfig = n.file(in, api.SectionKubernetes, k.KubeadmConfigPath)
 	}
@@ -29,10 +38,11 @@ func (n *Node) addKubernetes(in Input) {
 // cluster.
 func (n *Node) isWithoutKubernetes() bool {
 	w := n.why(api.SectionKubernetes)
-	if w != nil {
-		n.withhold(api.SectionCluster, w.Reason, "nodehitch makes the cluster, and the server is not given the section kubernetes: "+w.Message)
+	if w == nil || n.Config.Kubernetes != nil { // it has the version that it is at, and waits for another
+		return false
 	}
-	return w != nil
+	n.withholdAs(*w, api.SectionCluster, "nodehitch makes the cluster, and the server is not given the section kubernetes: "+w.Message)
+	return true
 }
 
 // addControlPlane gives the masters what they do besides being members.
@@ -47,11 +57,13 @@ func (o *Output) addControlPlane(in Input) {
 			continue
 		}
 		if w := n.why(api.SectionCluster); w != nil { // there is no control plane, or its endpoint is not known
-			n.withhold(api.SectionControlPlane, w.Reason, w.Message)
+			n.withholdAs(*w, api.SectionControlPlane, w.Message)
 			continue
 		}
-		if n.takes(in, api.SectionControlPlane, section) {
-			n.Config.ControlPlane = section
+		own := *section
+		own.RenewCertificates = n.ID == o.CarriedOver.Renews
+		if n.takes(in, api.SectionControlPlane, &own) {
+			n.Config.ControlPlane = &own
 		}
 	}
 }

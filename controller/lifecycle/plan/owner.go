@@ -21,6 +21,9 @@ func (o *Output) addOwned(in Input) {
 	if owner != nil {
 		o.CarriedOver.Owner = owner.ID
 	}
+	if in.Params.Cluster.Kubernetes != nil {
+		o.addKubernetes(in, owner)
+	}
 	if volumes {
 		o.addPersistentVolumes(in, owner)
 	}

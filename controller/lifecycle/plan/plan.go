@@ -31,7 +31,8 @@ type Input struct {
 	Volumes map[string]Volume
 	// Files are the instance's package files by their path in the package.
 	Files map[string]File
-	// Nodes is what is known of the storage server and the masters, by id.
+	// Nodes is what is known of the storage server, the masters and, if nodehitch makes the
+	// cluster, the workers, by id.
 	Nodes map[string]Observed
 	// Agents is what the nodes' agents understand, by node id. One that has not polled yet
 	// is not here: nothing is withheld from it, and nothing has been given to it either.
@@ -77,6 +78,15 @@ type Observed struct {
 	// that document that its machine has joined no cluster. Anew: it has enrolled and not reported
 	// since, so its machine may be another one.
 	Member, NotJoined, Anew bool
+	// Of a master or worker of a cluster that nodehitch makes. Version is that of Kubernetes which its
+	// document said last, empty for none or if its machine has never enrolled. Current: it reports
+	// for its present document that it is a member of that version whose control plane, if it has
+	// one, is healthy.
+	Version string
+	Current bool
+	// Drained: it reports ClusterMembersDrained for its present document. RenewalDue: its control
+	// plane's certificates are in the last third of their validity.
+	Drained, RenewalDue bool
 }
 
 // Cluster is what the controller keeps of a cluster whose parameters have cluster_members.
@@ -108,6 +118,13 @@ type CarriedOver struct {
 	Initialize bool
 	// Endpoint is the address of the cluster's API server, empty for none.
 	Endpoint string
+	// Wave are the members that are upgraded now, ordered.
+	Wave []string
+	// Paused is the version of Kubernetes to which the upgrade was cancelled, empty for none: no
+	// further member is told it.
+	Paused string
+	// Renews is the master whose turn it is to renew its certificates, empty for none.
+	Renews string
 }
 
 // Output is the plan.
@@ -197,7 +214,6 @@ func Make(in Input) Output {
 		case api.RoleMaster, api.RoleWorker:
 			n.addNFSClient(in)
 			n.addRegistries(in)
-			n.addKubernetes(in)
 		}
 		out.Nodes = append(out.Nodes, n)
 	}
@@ -246,13 +262,19 @@ func (n *Node) waitFor(other *Node, section string, reason api.Reason, message s
 	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: section, Reason: reason, Message: message, WaitsFor: other.ID})
 }
 
+// withholdAs withholds a section because another one is, and waits for the same node.
+func (n *Node) withholdAs(other api.Withheld, section, message string) {
+	other.Section, other.Message = section, message
+	n.Withheld = append(n.Withheld, other)
+}
+
 // takes reports whether the node can be given a section with this content. One that its
 // agent does not understand is withheld: the agent would refuse the whole document.
 func (n *Node) takes(in Input, section string, content any) bool {
-	agent, known := in.Agents[n.ID]
-	if !known || agent.Understands(section) {
+	if in.understands(n, section) {
 		return true
 	}
+	agent := in.Agents[n.ID]
 	text, err := json.Marshal(content)
 	if err != nil {
 		panic("plan: a section always has a JSON form: " + err.Error())
@@ -262,6 +284,12 @@ func (n *Node) takes(in Input, section string, content any) bool {
 	n.withhold(section, api.ReasonAgentTooOld, fmt.Sprintf("the node's agent (%s) does not understand the section %s; upgrade the agent",
 		cmp.Or(agent.Version, "which does not say its version"), section))
 	return false
+}
+
+// understands reports whether the node's agent understands a section, as far as is known.
+func (in Input) understands(n *Node, section string) bool {
+	agent, known := in.Agents[n.ID]
+	return !known || agent.Understands(section)
 }
 
 // withholds reports whether something of the section is withheld, and so all of it.

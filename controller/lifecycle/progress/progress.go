@@ -184,17 +184,22 @@ func unproven(n store.Node, epoch int64) (api.Reason, string) {
 }
 
 // Stuck reports whether no waiting makes all targets ready: each that is not has failed
-// finally, or waits only for another one of the list that has.
+// finally, or waits for another one of the list that has, or that waits for such a one.
 func Stuck(targets []api.OperationTarget) bool {
-	failed := map[string]bool{}
+	byID := map[string]api.OperationTarget{}
 	for _, t := range targets {
-		if t.Final {
-			failed[t.NodeID] = true
-		}
+		byID[t.NodeID] = t
 	}
-	return !slices.ContainsFunc(targets, func(t api.OperationTarget) bool {
-		return !t.Ready && !t.Final && !failed[t.WaitsFor]
-	})
+	failed := func(t api.OperationTarget) bool {
+		for range targets { // so that a circle ends
+			if t.Ready || t.Final {
+				break
+			}
+			t = byID[t.WaitsFor]
+		}
+		return t.Final
+	}
+	return !slices.ContainsFunc(targets, func(t api.OperationTarget) bool { return !t.Ready && !failed(t) })
 }
 
 // Waiting lists what each target that is not ready waits for, "" for nothing.
@@ -216,6 +221,16 @@ func Bound(n store.Node, epoch int64) []api.BoundPersistentVolume {
 		return nil
 	}
 	return s.BoundPersistentVolumes
+}
+
+// ControlPlane is what a master has reported of its certificates, in this epoch and by the machine
+// that holds the identity now; nil for nothing.
+func ControlPlane(n store.Node, epoch int64) *api.ControlPlaneFacts {
+	s := n.Status
+	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) || s.Epoch != epoch {
+		return nil
+	}
+	return s.ControlPlane
 }
 
 // ByCause is the targets with causes before what follows from them: what no waiting mends

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -91,4 +93,23 @@ func merged(known, said api.ClusterFacts) api.ClusterFacts {
 		known.Token, known.TokenExpiresAt = said.Token, said.TokenExpiresAt
 	}
 	return known
+}
+
+// KubernetesVersions are the lowest and the highest version of Kubernetes that a server of the
+// topology in force has been told, empty if none has.
+func KubernetesVersions(t *tx.Tx) (lowest, highest string, err error) {
+	nodes, err := t.InstanceNodes()
+	for _, n := range nodes {
+		v := n.KubernetesVersion
+		if v == "" || !n.Expected || n.Identity == nil {
+			continue
+		}
+		if lowest == "" || semver.Compare("v"+v, "v"+lowest) < 0 {
+			lowest = v
+		}
+		if highest == "" || semver.Compare("v"+v, "v"+highest) > 0 {
+			highest = v
+		}
+	}
+	return lowest, highest, err
 }

@@ -80,6 +80,9 @@ func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node, old store.Node, found 
 	node.Name, node.Role, node.Addresses = planned.Name, planned.Role, planned.Addresses
 	node.Withheld, node.Asked, node.Expected = planned.Withheld, planned.Asked, true
 	node.Conditions = planned.Config.ConditionTypes()
+	if k := planned.Config.Kubernetes; k != nil {
+		node.KubernetesVersion = k.Version
+	}
 	if digest := planned.Config.Digest(); digest != node.Digest {
 		changed = true
 		if err := putDocument(t, &node, planned.Config, digest); err != nil {
@@ -152,7 +155,7 @@ func expectNoMore(t *tx.Tx, expected []string) error {
 // dropOwned removes what one master does for the whole cluster from a master that left: until
 // its identity ends it keeps its last document, against the master that speaks now.
 func dropOwned(t *tx.Tx, n *store.Node) error {
-	owned := []string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent, api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady, api.ConditionPodNetworkReady}
+	owned := []string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent, api.ConditionClusterMembersLeft, api.ConditionClusterMembersDrained, api.ConditionClusterAccessReady, api.ConditionPodNetworkReady}
 	if !slices.ContainsFunc(owned, func(condition string) bool { return slices.Contains(n.Conditions, condition) }) {
 		return nil
 	}
@@ -160,7 +163,7 @@ func dropOwned(t *tx.Tx, n *store.Node) error {
 	if err != nil {
 		return err
 	}
-	config.PersistentVolumes, config.ClusterMembers, config.ClusterDepartures, config.ClusterAccess, config.PodNetwork = nil, nil, nil, nil, nil
+	config.PersistentVolumes, config.ClusterMembers, config.ClusterDepartures, config.ClusterDrains, config.ClusterAccess, config.PodNetwork = nil, nil, nil, nil, nil, nil
 	n.Conditions = config.ConditionTypes()
 	return putDocument(t, n, config, config.Digest())
 }

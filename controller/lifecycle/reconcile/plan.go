@@ -41,7 +41,10 @@ func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]s
 	if in.Cluster, err = clusterOf(t, d); err != nil {
 		return plan.Output{}, nil, err
 	}
-	in.Nodes, in.Agents = r.observed(t, d, nodes), agents(t, nodes)
+	if in.Nodes, err = r.observed(t, d, nodes); err != nil {
+		return plan.Output{}, nil, err
+	}
+	in.Agents = agents(t, nodes)
 	return plan.Make(in), nodes, nil
 }
 
@@ -101,18 +104,29 @@ func heldByOther(t *tx.Tx, v store.Volume) bool {
 	return v.InstanceID != t.Instance.ID && v.NodeID != ""
 }
 
-// observed is what is known of the nodes whose role the plan depends on.
-func (r *Reconciler) observed(t *tx.Tx, d *desired.State, nodes map[string]store.Node) map[string]plan.Observed {
+// observed is what is known of the nodes whose role the plan depends on. Workers are among them if
+// nodehitch makes the cluster.
+func (r *Reconciler) observed(t *tx.Tx, d *desired.State, nodes map[string]store.Node) (map[string]plan.Observed, error) {
 	if c := d.Params.Cluster; c == nil || c.StorageServer == nil && c.Members == nil {
-		return nil
+		return nil, nil
 	}
 	all := map[string]plan.Observed{}
 	for id, role := range topology.Assign(d.Params, d.Topology, fault.Root).Roles {
-		if n, found := nodes[id]; found && Planned(role) && n.InstanceID == t.Instance.ID {
-			all[id] = r.observe(t, n)
+		reads := Planned(role) || role == api.RoleWorker && d.Params.Cluster.Kubernetes != nil
+		n, found := nodes[id]
+		if !found || !reads || n.InstanceID != t.Instance.ID {
+			continue
 		}
+		if n.KubernetesVersion == "" && madeByNodehitch(n) { // an older controller has not noted it
+			config, err := Document(t.Store, n)
+			if err != nil {
+				return nil, err
+			}
+			n.KubernetesVersion = config.Kubernetes.Version
+		}
+		all[id] = r.observe(t, n)
 	}
-	return all
+	return all, nil
 }
 
 func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
@@ -129,6 +143,14 @@ func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
 		c := progress.ReportedForCurrent(n, t.Store.Epoch(), api.ConditionClusterMember)
 		seen.Member = c != nil && (c.Status == api.ConditionTrue || c.Reason == api.ReasonNodeNotReady && madeByNodehitch(n))
 		seen.NotJoined = c != nil && c.Status != api.ConditionTrue && (c.Reason == api.ReasonNotJoined || c.Reason == api.ReasonWaitingForCluster)
+	}
+	if n.Identity != nil { // else no machine has read a document
+		seen.Version = n.KubernetesVersion
+	}
+	seen.Current = isTrue(api.ConditionKubernetesInstalled) && isTrue(api.ConditionClusterMember) && (n.Role != api.RoleMaster || isTrue(api.ConditionControlPlaneHealthy))
+	seen.Drained = isTrue(api.ConditionClusterMembersDrained)
+	if f := progress.ControlPlane(n, t.Store.Epoch()); f != nil {
+		seen.RenewalDue = f.RenewalDue
 	}
 	return seen
 }

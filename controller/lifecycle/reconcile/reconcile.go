@@ -125,7 +125,7 @@ func (r *Reconciler) Reported(t *tx.Tx, before, after store.Node, said *api.Clus
 	if err != nil {
 		return err
 	}
-	if !replan && r.observe(t, before) == r.observe(t, after) {
+	if !replan && (!planReads(t, after) || r.observe(t, before) == r.observe(t, after)) {
 		return r.evaluateNode(t, after)
 	}
 	// The report of one node may release what another one waits for: such a document is
@@ -173,6 +173,11 @@ func (r *Reconciler) planTakenBack(t *tx.Tx, takenBack bool, err error) error {
 }
 
 // Planned reports whether a plan reads the observed state of nodes of the role, on which
-// PersistentVolumes and the members of the cluster depend. It does not read workers, which are
-// many.
+// PersistentVolumes and the members of the cluster depend. Of workers, which are many, it reads only
+// those that are upgraded now.
 func Planned(role api.Role) bool { return role == api.RoleStorage || role == api.RoleMaster }
+
+// planReads reports whether a report of the node may lead to another plan.
+func planReads(t *tx.Tx, n store.Node) bool {
+	return Planned(n.Role) || slices.Contains(t.Instance.CarriedOver.Wave, n.ID)
+}
