@@ -229,8 +229,8 @@ func (w *cluster) tryNodes() (all []clusterNode, err error) {
 	return all, err
 }
 
-// upgraded asserts that each member has a version and can be used, and so has all that kubeadm keeps
-// in the cluster.
+// upgraded asserts that each member has a version and can be used, that all which kubeadm keeps in the
+// cluster has it, and that one master has etcd's data of before.
 func (w *cluster) upgraded(release *kube.Release) {
 	w.T.Helper()
 	w.sound()
@@ -256,5 +256,12 @@ func (w *cluster) upgraded(release *kube.Release) {
 	}
 	if config := w.kubectl("get", "configmap", "kubeadm-config", "--namespace=kube-system", "-o", "jsonpath={.data.ClusterConfiguration}"); !strings.Contains(config, "kubernetesVersion: "+release.Version) {
 		w.T.Errorf("kubeadm-config is not of %s:\n%s", release.Version, config)
+	}
+	var snapshots []string
+	for _, m := range w.Of(masterPoint) {
+		snapshots = append(snapshots, strings.Fields(m.Run("find", "/var/lib/nodehitch", "-name", "etcd-before-*.db", "-perm", "0600", "-size", "+1M"))...)
+	}
+	if want := "/etcd-before-" + strings.TrimPrefix(release.Version, "v") + ".db"; len(snapshots) != 1 || !strings.HasSuffix(snapshots[0], want) {
+		w.T.Errorf("the masters have the snapshots %q, want one %s", snapshots, want)
 	}
 }
