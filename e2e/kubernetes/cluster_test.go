@@ -209,6 +209,17 @@ func (w *cluster) hasNodes() {
 	}
 }
 
+// secondPasses asserts that another pass plans nothing on any machine but the owner: it has the VIM's
+// token in memory, and would ask for another one.
+func (w *cluster) secondPasses() {
+	w.T.Helper()
+	for _, m := range w.Up() {
+		if n, err := m.AsKnown(); err == nil && n.Status.Condition(api.ConditionClusterAccessReady) == nil {
+			m.SecondPass()
+		}
+	}
+}
+
 // answers waits until a Deployment is available, whose Pods answer as kubelet probes them.
 func (w *cluster) answers() {
 	w.T.Helper()

@@ -32,8 +32,8 @@ func TestUpgrade(t *testing.T) {
 		r.Figure(older.Version+" to "+present.Version, "%.1f s", time.Since(began).Seconds())
 		w.upgraded(present)
 		w.answers()
+		w.secondPasses()
 		for _, m := range w.Up() {
-			m.SecondPass()
 			if left := m.Run("find", "/var/lib/nodehitch/agent/files", "-size", "+1M"); left != "" {
 				t.Errorf("%s keeps %s", m.Name(), left)
 			}
@@ -86,9 +86,7 @@ func upgradeMinor(t *testing.T) {
 	if names := w.voters(); len(names) != 3 {
 		t.Errorf("etcd has the members %q that vote, want three", names)
 	}
-	for _, m := range w.Up() {
-		m.SecondPass()
-	}
+	w.secondPasses()
 }
 
 // TestUpgradeThatIsCancelled ends the operation while a worker is drained or upgraded.
