@@ -173,7 +173,7 @@ func onTheWay(r api.Reason) bool {
 	case api.ReasonNotReady, api.ReasonNotReported, api.ReasonNotEnrolled, api.ReasonConverging, api.ReasonNotMounted,
 		api.ReasonWaitingForDevice, api.ReasonWaitingForController, api.ReasonWaitingForExports, api.ReasonPackageManagerBusy,
 		api.ReasonEngineNotRunning, api.ReasonClusterNotInstalled, api.ReasonNotJoined, api.ReasonWaitingForCluster, api.ReasonNodeNotReady,
-		api.ReasonDNSUnavailable:
+		api.ReasonDNSUnavailable, api.ReasonWaitingForTurn:
 		return true
 	}
 	return false

@@ -93,7 +93,8 @@ func Took(o api.Operation) string {
 	return Age(o.FinishedAt.Sub(o.StartedAt))
 }
 
-// Operation says in one line why an operation failed or what it waits for.
+// Operation says in one line why an operation failed or what it waits for: a node before those that
+// wait for another one.
 func Operation(o api.Operation) string {
 	if o.Error != nil {
 		return ReasonAndMessage(o.Error.Title, o.Error.Detail)
@@ -102,14 +103,22 @@ func Operation(o api.Operation) string {
 		return ""
 	}
 	for _, w := range o.Withheld {
-		return ReasonAndMessage(w.Reason, w.Message)
-	}
-	for _, t := range o.Targets {
-		if !t.Ready {
-			return t.Name + ": " + ReasonAndMessage(t.Reason, t.Message)
+		if w.WaitsFor == "" {
+			return ReasonAndMessage(w.Reason, w.Message)
 		}
 	}
-	return ""
+	waits := ""
+	for _, t := range o.Targets {
+		if t.Ready {
+			continue
+		}
+		text := t.Name + ": " + ReasonAndMessage(t.Reason, t.Message)
+		if t.WaitsFor == "" {
+			return text
+		}
+		waits = cmp.Or(waits, text)
+	}
+	return waits
 }
 
 // Forced says what it means that an operation is forced.

@@ -1,7 +1,9 @@
 package lifecycle_test
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,6 +72,9 @@ func (h *history) takenBack() content {
 func (h *history) tryPut(s api.InstanceSpec) error {
 	if h.members {
 		s = lifecycletest.AsMembers(s)
+	}
+	if h.upgrade != nil {
+		s.AdditionalParams = json.RawMessage(strings.Replace(string(s.AdditionalParams), `"script_path"`, `"kubernetes": {"version": "`+h.upgrade.version+`"}, "script_path"`, 1))
 	}
 	i, _, err := h.Lifecycle.Instances.PutInstance(h.Ctx, lifecycletest.InstanceID, s)
 	if err == nil {

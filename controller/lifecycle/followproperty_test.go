@@ -155,7 +155,7 @@ func TestAFollowerWakesWhomTheLeaderWakes(t *testing.T) {
 			return h
 		}
 		var term *etcd.Term
-		h := newHistory(rt, dir, rapid.Bool().Draw(rt, "cluster_members"), func() *store.Shared {
+		h := newHistory(rt, dir, rapid.SampledFrom([]string{noMembers, hasMembers}).Draw(rt, "cluster"), func() *store.Shared {
 			if term, err = client.Campaign(context.Background(), nil); err != nil {
 				rt.Fatal(err)
 			}

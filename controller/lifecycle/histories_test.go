@@ -202,7 +202,7 @@ func (r *recording) make(t *rapid.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r.history = newHistory(t, dir, false)
+	r.history = newHistory(t, dir, noMembers)
 	if r.less != (tx.Retention{}) {
 		r.forgotten = map[string]bool{}
 		r.Keep(r.less)

@@ -73,7 +73,8 @@ type history struct {
 	// the cluster has, and stuck those that cannot be drained.
 	members          bool
 	inCluster, stuck map[string]bool
-	left             int // STARTs that were over once members had left, not by force
+	upgrade          *upgrade // nil unless nodehitch makes the cluster
+	left             int      // STARTs that were over once members had left, not by force
 	// byEvents is what there is by the events.
 	byEvents *told
 }
@@ -84,12 +85,20 @@ type applied struct {
 	epoch      int64
 }
 
+// What a history's parameters have for its cluster.
+const (
+	noMembers, hasMembers, hasKubernetes = "", "cluster_members", "kubernetes"
+)
+
 // newHistory is an instance at the beginning of its history.
-func newHistory(t *rapid.T, dir string, members bool, shared ...func() *store.Shared) *history {
-	h := &history{World: lifecycletest.New(drawn{t, dir}, shared...), members: members, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
+func newHistory(t *rapid.T, dir, cluster string, shared ...func() *store.Shared) *history {
+	h := &history{World: lifecycletest.New(drawn{t, dir}, shared...), members: cluster != noMembers, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
 		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{},
 		inCluster: map[string]bool{}, stuck: map[string]bool{}, makers: makers{}}
+	if cluster == hasKubernetes {
+		h.upgrade = &upgrade{version: lifecycletest.OldVersion, told: map[string]string{}, drained: map[string]bool{}}
+	}
 	h.eventBegan = h.Clock.Now()
 	h.Source, h.Lifecycle.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := lifecycletest.WithVolumes(nil)
@@ -125,32 +134,40 @@ func (h *history) events() map[string]func(*rapid.T) {
 // instantiates again what was terminated. No storage server is released while the cluster has
 // volumes of it, and none is registered that it does not serve. No START is over while a member
 // that it names is in the cluster, unless by force, and no member is asked to leave for longer.
-// No two machines make a cluster.
+// No two machines make a cluster. No member of one that nodehitch makes is told a lower version, or
+// another one before its Node is drained, and no worker before all masters.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
-	gaveUp, left, made := 0, 0, 0
+	gaveUp, left, made, upgraded := 0, 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
 			rt.Fatal(err)
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
-		h := newHistory(rt, dir, rapid.Bool().Draw(rt, "cluster_members"))
+		h := newHistory(rt, dir, rapid.SampledFrom([]string{noMembers, hasMembers, hasKubernetes}).Draw(rt, "cluster"))
 		h.Keep(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
 		if h.members {
 			events["cluster"], events["cluster again"], events["leave"], events["leave again"], events["get stuck"] = h.clusterAny, h.clusterAny, h.leaveAny, h.leaveAny, h.stickAny
 		}
+		if h.upgrade != nil {
+			events["upgrade"], events["upgrade again"], events["upgrade goes on"] = h.upgradeAny, h.upgradeAny, h.upgradeGoesOn
+			defer func() { upgraded += h.upgrade.members }()
+		}
 		events["tell of the cluster"], events["masters come"], events["masters come again"], events[""] = h.tellOfTheCluster, h.mastersCome, h.mastersCome, h.after
 		rt.Repeat(events)
 		gaveUp, left, made = gaveUp+h.gaveUp, left+h.left, made+h.made
 	})
-	t.Logf("%d operations ended early, because no waiting mended what their targets lacked; %d let members leave", gaveUp, left)
+	t.Logf("%d operations ended early, because no waiting mended what their targets lacked; %d let members leave; %d members were upgraded", gaveUp, left, upgraded)
 	if left == 0 && !testing.Short() {
 		t.Error("no member left: let the events make clusters whose members may leave")
 	}
 	if gaveUp == 0 && !testing.Short() { // has a fifth of the checks
 		t.Error("none did: let the events make nodes fail finally")
+	}
+	if upgraded == 0 && !testing.Short() {
+		t.Error("no member was upgraded: let the events make clusters whose members are")
 	}
 	if made == 0 && !testing.Short() {
 		t.Error("no cluster was made: let the events enroll masters")
@@ -441,7 +458,11 @@ func (h *history) tell(id string, s api.NodeStatus) {
 	if c != nil && c.Status == api.ConditionTrue && counts && (live == api.NodeEnrolled || live == api.NodeLost) {
 		h.served[h.serves(id)] = true
 	}
+	if h.upgrade != nil && counts && live == api.NodeEnrolled {
+		h.drains(id, s)
+	}
 	h.Report(id, s)
+	h.checkUpgrade()
 }
 
 func (h *history) wait(t *rapid.T) {
@@ -559,6 +580,7 @@ func (h *history) check(t *rapid.T) {
 	h.checkVolumes(t)
 	h.checkMakers(t)
 	h.checkMembers(t)
+	h.checkUpgrade()
 	h.checkEvents(t)
 	broken, err := invariant.Check(h.Store, nil)
 	h.Must(err)

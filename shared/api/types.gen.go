@@ -226,6 +226,7 @@ const (
 	HappenedInstanceCreated     EventType = "InstanceCreated"
 	HappenedInstanceDeleted     EventType = "InstanceDeleted"
 	HappenedInstanceRenamed     EventType = "InstanceRenamed"
+	HappenedKubernetesWave      EventType = "KubernetesWave"
 	HappenedNodeBack            EventType = "NodeBack"
 	HappenedNodeLost            EventType = "NodeLost"
 	HappenedNodesBack           EventType = "NodesBack"
@@ -284,6 +285,8 @@ func (e EventType) Valid() bool {
 	case HappenedInstanceDeleted:
 		return true
 	case HappenedInstanceRenamed:
+		return true
+	case HappenedKubernetesWave:
 		return true
 	case HappenedNodeBack:
 		return true
@@ -1155,7 +1158,7 @@ type Event struct {
 	// Condition The type of the condition
 	Condition string `json:"condition,omitempty"`
 
-	// From What it was: the condition's status, the version of the desired state or of the agent, the epoch of the state; absent if there was none
+	// From What it was: the condition's status, the version of the desired state or of the agent, the epoch of the state, the names of the members that were upgraded; absent if there was none
 	From string `json:"from,omitempty"`
 
 	// Generation Of the document
@@ -1181,7 +1184,7 @@ type Event struct {
 	TokenName string `json:"tokenName,omitempty"`
 
 	// Type What has happened. Of an instance: it was created or deleted, it has another name or other labels, an operator confirmed it after
-	// a restore, another version of its desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
+	// a restore, another version of its desired state is in force, other members of its cluster are upgraded than before. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
 	// does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
 	// that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
 	// The node was lost, or is back: it calls again. Of a volume: its format was permitted, or no longer is, it began, ended, or was
@@ -1208,7 +1211,7 @@ type EventList struct {
 }
 
 // EventType What has happened. Of an instance: it was created or deleted, it has another name or other labels, an operator confirmed it after
-// a restore, another version of its desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
+// a restore, another version of its desired state is in force, other members of its cluster are upgraded than before. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
 // does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
 // that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
 // The node was lost, or is back: it calls again. Of a volume: its format was permitted, or no longer is, it began, ended, or was

@@ -58,6 +58,14 @@ func (p *page) status(n api.Node) {
 	p.field("System", describe.System(f))
 	p.field("Host name", f.Hostname)
 	p.field("Agent", f.AgentVersion)
+	p.field("Kubelet", f.KubeletVersion)
+	if c := s.ControlPlane; c != nil {
+		text := "certificates of the control plane until " + p.moment(&c.CertificatesExpireAt)
+		if c.RenewalDue {
+			text += ", due for renewal"
+		}
+		p.field("Kubernetes", text)
+	}
 	if u := s.AgentUpgrade; u != nil {
 		p.upgrade(*u)
 	}
@@ -214,7 +222,9 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 	for _, t := range o.Targets {
 		p.target(t)
 	}
-	p.withheld(o.Withheld)
+	p.withheld(slices.DeleteFunc(slices.Clone(o.Withheld), func(w api.Withheld) bool {
+		return slices.ContainsFunc(o.Targets, func(t api.OperationTarget) bool { return t.NodeID == w.NodeID && t.Message == w.Message })
+	}))
 	p.faults("Warnings", o.Warnings)
 	p.timeline(o, events)
 	p.lastEvents(slices.DeleteFunc(slices.Clone(events), func(e api.Event) bool { return e.OperationID != o.ID }))

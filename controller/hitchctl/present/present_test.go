@@ -235,6 +235,47 @@ func TestConditionsStandInColumns(t *testing.T) {
 	}
 }
 
+// Whose turn it is in an upgrade, and who waits, is said once.
+func TestAnUpgradeOfKubernetes(t *testing.T) {
+	n := node("master", "ClusterMember True Ready")
+	n.Status.Facts.KubeletVersion = "1.34.4"
+	n.Status.ControlPlane = &api.ControlPlaneFacts{CertificatesExpireAt: at(3600), RenewalDue: true}
+	n.Attestation = api.AttestedByNonce
+	got := strings.Join(present.Node(screen.Plain(&bytes.Buffer{}, 100), n, nil, at(0)), "\n")
+	for _, want := range []string{"Kubelet:      1.34.4\n", "Kubernetes:   certificates of the control plane until 2030-01-01 13:00:00Z (in 60m), due for renewal\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	v := present.View{Now: at(60), Wide: true}
+	table := func(nodes ...api.Node) string {
+		return strings.Join(screen.Plain(&bytes.Buffer{}, 0).Lines(v.Nodes(nodes)), "\n")
+	}
+	if got := table(n, expected("worker")); !strings.Contains(got, "  ATTESTED    VERSION  MESSAGE\n") || !strings.Contains(got, "  nova-nonce  1.34.4") || !strings.Contains(got, "  -           -        its agent") {
+		t.Errorf("wide:\n%s", got)
+	}
+	n.Status.Facts.KubeletVersion = ""
+	if got := table(n); strings.Contains(got, "VERSION") {
+		t.Errorf("without a kubelet:\n%s", got)
+	}
+	waits := "is upgraded from 1.34.4 to 1.35.4 after master (m)"
+	o := api.Operation{ID: "i/2", Operation: api.ModifyInfo, Phase: api.PhaseEnd, State: api.Processing, StartedAt: start, Targets: []api.OperationTarget{
+		{NodeID: "w", Name: "worker", Reason: api.ReasonWaitingForTurn, Message: waits, WaitsFor: "m"},
+		{NodeID: "m", Name: "master", Reason: api.ReasonUpgradeFailed, Message: "ClusterMember: kubeadm ended with 1"},
+	}, Withheld: []api.Withheld{{NodeID: "w", Section: "kubernetes", Reason: api.ReasonWaitingForTurn, Message: waits, WaitsFor: "m"}}}
+	got = strings.Join(present.Operation(screen.Plain(&bytes.Buffer{}, 100), o, nil, at(0)), "\n")
+	if strings.Count(got, waits) != 1 || strings.Contains(got, "Withheld") {
+		t.Errorf("the operation:\n%s", got)
+	}
+	if got := describe.Operation(o); got != "master: UpgradeFailed: ClusterMember: kubeadm ended with 1" {
+		t.Errorf("in one line: %s", got)
+	}
+	o.Targets = o.Targets[:1]
+	if got := describe.Operation(o); got != "worker: WaitingForTurn: "+waits {
+		t.Errorf("in one line, of those who wait: %s", got)
+	}
+}
+
 func TestTables(t *testing.T) {
 	v := present.View{Now: at(60)}
 	seen := at(58)

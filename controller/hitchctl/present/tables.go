@@ -2,6 +2,7 @@ package present
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,15 +84,20 @@ func stackStatus(i api.Instance) string {
 	return i.Stack.Status
 }
 
-// Nodes is the table of nodes.
+// Nodes is the table of nodes. VERSION is that of kubelet, if any node has one.
 func (v View) Nodes(list []api.Node) screen.Table {
-	t := screen.Table{Columns: v.columns(
-		screen.Column{Title: "NAME"}, screen.Column{Title: "ROLE", Spare: 1}, screen.Column{Title: "STATE"}, screen.Column{Title: "READY"},
-		screen.Column{Title: "SEEN", Spare: 2}, screen.Column{Title: "ID", Spare: 3}, screen.Column{Title: "INSTANCE", Spare: 4},
-		screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"},
-		screen.Column{Title: "+UPGRADE"}, screen.Column{Title: "+ATTESTED"}, screen.Column{Title: "MESSAGE", Flexible: true})}
+	columns := []screen.Column{
+		{Title: "NAME"}, {Title: "ROLE", Spare: 1}, {Title: "STATE"}, {Title: "READY"},
+		{Title: "SEEN", Spare: 2}, {Title: "ID", Spare: 3}, {Title: "INSTANCE", Spare: 4},
+		{Title: "+ADDRESSES"}, {Title: "+GENERATION"}, {Title: "+AGENT"}, {Title: "+UPGRADE"}, {Title: "+ATTESTED"},
+	}
+	hasKubelet := slices.ContainsFunc(list, func(n api.Node) bool { return n.Status != nil && n.Status.Facts.KubeletVersion != "" })
+	if hasKubelet {
+		columns = append(columns, screen.Column{Title: "+VERSION"})
+	}
+	t := screen.Table{Columns: v.columns(append(columns, screen.Column{Title: "MESSAGE", Flexible: true})...)}
 	for _, n := range list {
-		id, agent, upgrade, applied := describe.Short(n.ID), none, none, int64(0)
+		id, agent, kubelet, upgrade, applied := describe.Short(n.ID), none, none, none, int64(0)
 		if v.Wide {
 			id = n.ID
 		}
@@ -101,14 +107,19 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		}
 		if n.Status != nil {
 			agent, applied = cmp.Or(n.Status.Facts.AgentVersion, none), n.Status.AppliedGeneration
+			kubelet = cmp.Or(n.Status.Facts.KubeletVersion, none)
 			if u := n.Status.AgentUpgrade; u != nil {
 				upgrade = u.Reason
 			}
 		}
+		extra := []string{cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)}
+		if hasKubelet {
+			extra = append(extra, kubelet)
+		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, ready(n),
 			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id), screen.Text(v.instance(n.VnfInstanceName, n.VnfInstanceID)),
-		}, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(describe.Why(n)))...)
+		}, extra...), screen.Text(describe.Why(n)))...)
 	}
 	return t
 }

@@ -124,9 +124,43 @@ func AsMembers(s api.InstanceSpec) api.InstanceSpec {
 }
 
 // WithKubernetes is the cluster that nodehitch makes, with a Pod network.
-func WithKubernetes(t *api.Topology) api.InstanceSpec {
+func WithKubernetes(t *api.Topology) api.InstanceSpec { return WithVersion(t, OldVersion) }
+
+// OldVersion is the version of Kubernetes of WithKubernetes, NewVersion one to which it is upgraded.
+const OldVersion, NewVersion = "1.34.4", "1.35.4"
+
+// WithVersion is WithKubernetes of another version.
+func WithVersion(t *api.Topology, version string) api.InstanceSpec {
 	return api.InstanceSpec{Topology: t, AdditionalParams: json.RawMessage(strings.Replace(string(Parameters("10.10.0.0/24")), `"script_path"`,
-		`"kubernetes": {"version": "1.34.4", "pod_network_manifest_path": "`+PodNetworkFile+`"}, "script_path"`, 1))}
+		`"kubernetes": {"version": "`+version+`", "pod_network_manifest_path": "`+PodNetworkFile+`"}, "script_path"`, 1))}
+}
+
+// Made is an instance whose servers are all members of the cluster that nodehitch has made.
+func Made(t T, topology *api.Topology) *World {
+	t.Helper()
+	w := New(t)
+	w.Put(WithKubernetes(topology))
+	w.Upload(PodNetworkFile, PodNetwork)
+	op := w.Post(Request(api.Instantiate, api.PhaseEnd))
+	for range 3 { // the cluster's facts and what the storage server serves reach the others
+		w.Converge(w.Instance().Nodes...)
+	}
+	w.WantState(op, api.Completed)
+	return w
+}
+
+// Versions are the versions of Kubernetes in the documents of these nodes, "-" for none.
+func (w *World) Versions(ids ...string) string {
+	w.Helper()
+	var list []string
+	for _, id := range ids {
+		version := "-"
+		if k := w.Document(id).Kubernetes; k != nil {
+			version = k.Version
+		}
+		list = append(list, version)
+	}
+	return strings.Join(list, " ")
 }
 
 // PodNetworkFile is the package file of WithKubernetes, PodNetwork its content.

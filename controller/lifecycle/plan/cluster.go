@@ -74,7 +74,7 @@ func (o *Output) addClusterOwned(in Input, owner *Node) {
 	if !slices.Contains(o.CarriedOver.Members, owner.ID) {
 		sections := []string{api.SectionClusterMembers, api.SectionClusterDepartures, api.SectionClusterAccess}
 		if in.Params.Cluster.Kubernetes != nil {
-			sections = append(sections, api.SectionPodNetwork)
+			sections = append(sections, api.SectionClusterDrains, api.SectionPodNetwork)
 		}
 		for _, section := range sections {
 			owner.waitFor(owner, section, api.ReasonNotJoined, fmt.Sprintf("the master %s (%s) is no member of the cluster yet", owner.Name, owner.ID))

@@ -74,7 +74,7 @@ func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node, old store.Node, found 
 		node = store.Node{ID: planned.ID, InstanceID: t.Instance.ID, Epoch: t.Instance.Epoch}
 	}
 	if !node.Expected && !node.Identity.Live() {
-		node.Status = nil // of another time: what it says has to be said again
+		node.Status, node.KubernetesVersion = nil, "" // of another time: what it says has to be said again
 	}
 	changed = planned.Asked != "" && planned.Asked != node.Asked
 	node.Name, node.Role, node.Addresses = planned.Name, planned.Role, planned.Addresses

@@ -144,7 +144,7 @@ func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
 		seen.Member = c != nil && (c.Status == api.ConditionTrue || c.Reason == api.ReasonNodeNotReady && madeByNodehitch(n))
 		seen.NotJoined = c != nil && c.Status != api.ConditionTrue && (c.Reason == api.ReasonNotJoined || c.Reason == api.ReasonWaitingForCluster)
 	}
-	if n.Identity != nil { // else no machine has read a document
+	if n.Identity != nil && (n.Expected || n.Identity.Live()) { // else no machine has read a document, or it is gone
 		seen.Version = n.KubernetesVersion
 	}
 	seen.Current = isTrue(api.ConditionKubernetesInstalled) && isTrue(api.ConditionClusterMember) && (n.Role != api.RoleMaster || isTrue(api.ConditionControlPlaneHealthy))

@@ -58,6 +58,9 @@ func derive(t *store.Tx) (*derivation, error) {
 	h.rollout(rollout, nodes)
 	for _, c := range instances {
 		h.instance(c)
+		if err := h.wave(t, c); err != nil {
+			return nil, err
+		}
 	}
 	for _, c := range operations {
 		h.operationBegins(c)

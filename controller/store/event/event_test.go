@@ -302,3 +302,29 @@ func TestTheShareOfEventsInTheStore(t *testing.T) {
 		t.Errorf("a transition takes %d bytes of the store", each)
 	}
 }
+
+// Members of a cluster that are upgraded are named, from the beginning of their turn to its end.
+func TestTheWavesOfMembersAreTold(t *testing.T) {
+	w := newWorld(t, event.Kept)
+	w.put(node(one, 1, "R"), node(one, 2, "R"))
+	put := func(wave ...string) {
+		t.Helper()
+		w.must(w.store.Update(func(t *store.Tx) error {
+			return t.Instances().Put(one, store.Instance{ID: one, CarriedOver: store.CarriedOver{Wave: wave}})
+		}))
+	}
+	put()
+	put(one + "-1")
+	put(one+"-1", one+"-2")
+	put(one+"-1", one+"-2")
+	put()
+	var told []string
+	for _, e := range w.list(event.Query{InstanceID: one}).Items {
+		if e.Type == api.HappenedKubernetesWave {
+			told = append(told, e.From+" > "+e.To)
+		}
+	}
+	if diff := cmp.Diff([]string{" > node1", "node1 > node1, node2", "node1, node2 > "}, told); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -3,6 +3,7 @@ package event
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,6 +36,27 @@ func (h *derivation) instance(c store.Change[store.Instance]) {
 	if before.DesiredVersion != after.DesiredVersion {
 		h.add(after.ID, changed(api.HappenedDesiredStateChanged, version(before.DesiredVersion), version(after.DesiredVersion)))
 	}
+}
+
+// wave is the beginning and the end of the upgrade of members of an instance's cluster.
+func (h *derivation) wave(t *store.Tx, c store.Change[store.Instance]) error {
+	if c.Before == nil || c.After == nil || slices.Equal(c.Before.CarriedOver.Wave, c.After.CarriedOver.Wave) {
+		return nil
+	}
+	var names [2]string
+	for i, wave := range [][]string{c.Before.CarriedOver.Wave, c.After.CarriedOver.Wave} {
+		var list []string
+		for _, id := range wave {
+			n, _, err := t.Nodes().Get(id)
+			if err != nil {
+				return err
+			}
+			list = append(list, n.Name)
+		}
+		names[i] = strings.Join(list, ", ")
+	}
+	h.add(c.After.ID, changed(api.HappenedKubernetesWave, names[0], names[1]))
+	return nil
 }
 
 // version is "" if there is none.

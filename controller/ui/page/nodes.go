@@ -369,7 +369,10 @@ func (f Frame) nodeFacts(n api.Node) []field {
 	list = append(list, field{Label: "Present document", Text: generation(n.Generation)})
 	if s := n.Status; s != nil {
 		list = append(list, field{Label: "Reported", Text: describe.Reported(*s)}, field{Label: "System", Text: describe.System(s.Facts)},
-			field{Label: "Host name", Text: s.Facts.Hostname}, field{Label: "Agent", Text: s.Facts.AgentVersion})
+			field{Label: "Host name", Text: s.Facts.Hostname}, field{Label: "Agent", Text: s.Facts.AgentVersion}, field{Label: "Kubelet", Text: s.Facts.KubeletVersion})
+		if c := s.ControlPlane; c != nil {
+			list = append(list, field{Label: "Kubernetes certificates until", Time: f.both(&c.CertificatesExpireAt)})
+		}
 	}
 	return fields(list...)
 }
