@@ -218,9 +218,13 @@ func TestWhatIsBoundIsReportedAsThePassSawIt(t *testing.T) {
 	if s, _ := b.Report(); len(s.BoundPersistentVolumes) != 1 || s.BoundPersistentVolumes[0].Name != "pv1" {
 		t.Errorf("the report has %v", s.BoundPersistentVolumes)
 	}
+	b.Converged(converge.Report{Conditions: ready, KubeletVersion: "1.35.4"}, "d")
+	if s, _ := b.Report(); s.BoundPersistentVolumes != nil || s.Facts.KubeletVersion != "1.35.4" {
+		t.Errorf("a pass that found none leaves %v; the facts are %+v", s.BoundPersistentVolumes, s.Facts)
+	}
 	b.Converged(converge.Report{Conditions: ready}, "d")
-	if s, _ := b.Report(); s.BoundPersistentVolumes != nil {
-		t.Errorf("a pass that found none leaves %v", s.BoundPersistentVolumes)
+	if s, _ := b.Report(); s.Facts.KubeletVersion != "" {
+		t.Errorf("a machine without a cluster has kubelet %s", s.Facts.KubeletVersion)
 	}
 }
 
@@ -228,9 +232,12 @@ func TestWhatIsBoundIsReportedAsThePassSawIt(t *testing.T) {
 func TestTheClustersSecretsAreReportedAndInNoFile(t *testing.T) {
 	b := status.NewBoard(api.Facts{}, nil)
 	ready := []api.Condition{{Type: api.ConditionReady, Status: api.ConditionTrue}}
-	b.Converged(converge.Report{Conditions: ready, Cluster: &api.ClusterFacts{CACertificateHash: "sha256:00", Token: "opensesame"}}, "d")
+	b.Converged(converge.Report{Conditions: ready, ControlPlane: &api.ControlPlaneFacts{RenewalDue: true}, Cluster: &api.ClusterFacts{CACertificateHash: "sha256:00", Token: "opensesame"}}, "d")
 	if s, _ := b.Report(); s.Cluster == nil || s.Cluster.Token != "opensesame" || s.Cluster.CACertificateHash != "sha256:00" {
 		t.Errorf("the report has %+v", s.Cluster)
+	}
+	if s, _ := b.Report(); s.ControlPlane == nil || !s.ControlPlane.RenewalDue {
+		t.Errorf("of the control plane the report has %+v", s.ControlPlane)
 	}
 	path := filepath.Join(t.TempDir(), "status.json")
 	if err := status.Save(path, b.Snapshot()); err != nil {

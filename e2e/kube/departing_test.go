@@ -78,9 +78,10 @@ func (d *departing) must(err error) {
 
 // restart makes a new agent without memory.
 func (d *departing) restart() {
-	d.engine = converge.New(clusterdepartures.New(clusterdepartures.Options{
+	o := clusterdepartures.Options{
 		Host: d.m.Host(), DrainLimit: d.limit, EtcdEndpoint: d.etcd, Now: func() time.Time { return time.Now().Add(d.ahead) },
-	}))
+	}
+	d.engine = converge.New(clusterdepartures.New(o), clusterdepartures.NewDrains(o))
 }
 
 // leave makes these servers the ones that leave.
@@ -231,8 +232,13 @@ func (d *departing) pass() converge.Report {
 // expect makes a pass; the condition must have the reason, and its message all parts.
 func (d *departing) expect(want api.Reason, parts ...string) converge.Report {
 	d.t.Helper()
+	return d.says(api.ConditionClusterMembersLeft, want, parts...)
+}
+
+func (d *departing) says(condition string, want api.Reason, parts ...string) converge.Report {
+	d.t.Helper()
 	r := d.pass()
-	c := r.Condition(api.ConditionClusterMembersLeft)
+	c := r.Condition(condition)
 	if c.Reason != want {
 		d.t.Fatalf("the condition is %s %s: %s; want %s", c.Status, c.Reason, c.Message, want)
 	}

@@ -1,7 +1,9 @@
 package kube_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -17,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
@@ -26,6 +31,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/process"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // controlPlane is the etcd of three masters, master-0 to master-2, with certificates as
@@ -185,6 +191,74 @@ func TestEtcdsMembersAreListedAndRemoved(t *testing.T) {
 	p.kill(1)
 	if err := p.open().Remove(t.Context(), needed.ID); err == nil {
 		t.Error("a member was removed without a quorum")
+	}
+}
+
+// A snapshot is what `etcdutl snapshot restore` takes: a database of bbolt, and its SHA-256.
+func TestASnapshotOfEtcdIsWhole(t *testing.T) {
+	results.Begin(t, suite, "etcd-snapshot", "the agent's snapshot is etcd's database, whole, with all that was written before, and the SHA-256 by which a restore checks it")
+	kubetest.Require(t)
+	p := newControlPlane(t)
+	value := strings.Repeat("what was written ", 8<<10)
+	p.put("/registry/a", value)
+	s, err := p.open().Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	path := filepath.Join(t.TempDir(), "etcd.db")
+	if err := durable.WriteFrom(path, s, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := len(content) - sha256.Size
+	if sum := sha256.Sum256(content[:end]); !bytes.Equal(content[end:], sum[:]) || end%512 != 0 || int64(len(content)) != s.Size {
+		t.Errorf("%d bytes, %d were announced, and the end is not the SHA-256 of the rest", len(content), s.Size)
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	found := false
+	err = db.View(func(tx *bbolt.Tx) error {
+		for err := range tx.Check() {
+			t.Error(err)
+		}
+		return tx.Bucket([]byte("key")).ForEach(func(_, stored []byte) error {
+			found = found || bytes.Contains(stored, []byte(value))
+			return nil
+		})
+	})
+	if err != nil || !found {
+		t.Errorf("what was written is there: %v, %v", found, err)
+	}
+	p.kill(0)
+	if s, err := p.open().Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), "etcd does not answer") {
+		t.Errorf("an etcd that is gone gives %v, %v", s, err)
+	}
+}
+
+// put writes a key as an API server would.
+func (p *controlPlane) put(key, value string) {
+	p.t.Helper()
+	file := func(name string) []byte { return []byte(p.m.Files["/etc/kubernetes/pki/etcd/"+name].Content) }
+	pair, err := tls.X509KeyPair(file("healthcheck-client.crt"), file("healthcheck-client.key"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(file("ca.crt"))
+	c, err := clientv3.New(clientv3.Config{Endpoints: p.clients, DialTimeout: 10 * time.Second, TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Put(p.t.Context(), key, value); err != nil {
+		p.t.Fatal(err)
 	}
 }
 

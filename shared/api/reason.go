@@ -206,7 +206,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonWaitingForCluster:  {"another master makes the cluster; this machine joins it after that", "look at the masters' conditions", passing},
 	ReasonJoinFailed:         {"kubeadm could not make the cluster, or join the machine to it", "read the message, which has kubeadm's last lines; the agent tries again", passing},
 	ReasonComponentUnhealthy: {"a component of this master's control plane does not answer, or says that it is not healthy", "read the message, and the component's log in /var/log/pods; kubelet starts it again", passing},
-	ReasonQuorumLost:         {"etcd has no quorum: too many masters are gone or do not answer, so nothing in the cluster can be changed", "bring back the masters that do not answer", passing},
+	ReasonQuorumLost:         {"etcd has no quorum: too many masters are gone or do not answer, so nothing in the cluster can be changed", "bring back the masters that do not answer; if they are gone for good, take the steps of docs/quorum-lost.md", passing},
 	ReasonAddressUnavailable: {"the machine cannot take part in holding the address that the masters share, or waits for it", "read the message: move away a configuration of keepalived that is not nodehitch's, or read `journalctl -u keepalived`; the agent then continues", passing},
 	ReasonHealthy:            {"this master's API server is ready, and so are its etcd, controller manager and scheduler", "", passing},
 	ReasonUpgradeFailed:      {"kubeadm could not upgrade this member, or etcd's snapshot before that could not be written", "read the message, which has the last lines of kubeadm's output; the agent tries again, and no other member is upgraded meanwhile", passing},

@@ -1101,13 +1101,13 @@ type ControlPlaneFacts struct {
 	// CertificatesExpireAt The first of those that kubeadm renews. Not those of authorities, nor kubelet's, which kubelet renews
 	CertificatesExpireAt time.Time `json:"certificatesExpireAt"`
 
-	// RenewalDue One of them is in the last third of its validity
+	// RenewalDue One of them is in the last third of its validity, or a component of the control plane runs since before they were renewed
 	RenewalDue bool `json:"renewalDue,omitempty"`
 }
 
 // ControlPlaneSection What a master of a cluster that nodehitch makes does besides being a member.
 type ControlPlaneSection struct {
-	// RenewCertificates It is this master's turn to renew the certificates of the control plane that are in the last third of their validity, and to restart what uses them
+	// RenewCertificates It is this master's turn: it renews the certificates of its control plane if they are due, and restarts what has read the old ones
 	RenewCertificates bool `json:"renewCertificates,omitempty"`
 
 	// SharedAddress The endpoint's address, which one of the masters holds at a time (keepalived). Absent if it is a master's own or a load balancer's

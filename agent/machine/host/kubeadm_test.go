@@ -37,6 +37,38 @@ func TestKubeadmsConfigurationIsThereOnlyWhileItRuns(t *testing.T) {
 	}
 }
 
+func TestHowKubeadmUpgrades(t *testing.T) {
+	for want, c := range map[string]Command{
+		"kubeadm upgrade apply v1.35.4 --yes --ignore-preflight-errors=CreateJob,SystemVerification": kubeadmApplyCommand("1.35.4", []string{"CreateJob", "SystemVerification"}),
+		"kubeadm upgrade node": kubeadmNodeCommand(nil),
+	} {
+		if got := strings.Join(c.Argv, " "); got != want || c.Reads || c.Limit == 0 {
+			t.Errorf("it runs %q (%+v), want %q", got, c, want)
+		}
+	}
+}
+
+// kubeadm leaves a copy of etcd's data with each run. Only the last one is kept.
+func TestCopiesOfEtcdDoNotFillTheDisk(t *testing.T) {
+	r, _ := runner(t)
+	dir := t.TempDir()
+	k := &kubeadm{run: r, etcdCopies: filepath.Join(dir, "kubeadm-backup-etcd-*")}
+	for _, name := range []string{"kubeadm-backup-etcd-2026-11-29-03-00-01", "kubeadm-backup-etcd-2026-11-29-02-00-00", "kubeadm-backup-etcd-2025-01-01-00-00-00", "kubeadm-backup-manifests-2025-01-01-00-00-00"} {
+		if err := os.MkdirAll(filepath.Join(dir, name, "etcd", "member"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		if err := k.upgrade(t.Context(), Command{Argv: []string{"sh", "-c", "exit 0"}}); err != nil {
+			t.Fatal(err)
+		}
+		left, err := os.ReadDir(dir)
+		if err != nil || len(left) != 2 || left[0].Name() != "kubeadm-backup-etcd-2026-11-29-03-00-01" {
+			t.Errorf("there are %v, %v", left, err)
+		}
+	}
+}
+
 func TestVersionsOfKubernetes(t *testing.T) {
 	for printed, want := range map[string]string{
 		"v1.34.4\n": "1.34.4", "Kubernetes v1.34.4\n": "1.34.4", "v1.34.4+k0s": "1.34.4", "v1.35.0-rc.1\n": "1.35.0-rc.1", "": "", "flag provided but not defined": "",

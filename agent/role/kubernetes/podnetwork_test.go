@@ -169,3 +169,32 @@ func TestAKindIsUsedOnceItIsServed(t *testing.T) {
 	}
 	r.idle()
 }
+
+// All Nodes are cordoned until this master, too, is Ready after its upgrade.
+func TestNoDNSIsExpectedWhileNoNodeTakesPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		upgraded, other bool // members are upgraded; another Node takes Pods
+		want            string
+	}{
+		"the only Node is upgraded":        {true, false, "True NetworkReady"},
+		"another Node takes Pods":          {true, true, "False DNSUnavailable"},
+		"an operator has cordoned the one": {false, false, "False DNSUnavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := owner(t)
+			r.expect(network, "True NetworkReady")
+			node := r.api.Get(own)
+			node["spec"] = object{"unschedulable": true}
+			r.api.Put(own, node)
+			r.api.Put(coredns, object{"apiVersion": "apps/v1", "kind": "Deployment", "status": object{}})
+			r.doc.ClusterDrains = &api.ClusterDrainsSection{Members: []api.ClusterServer{}}
+			if c.upgraded {
+				r.doc.ClusterDrains.Members = append(r.doc.ClusterDrains.Members, api.ClusterServer{ServerID: serverID})
+			}
+			if c.other {
+				r.api.Put("/api/v1/nodes/server-1", kubeapitest.Node(otherID, true))
+			}
+			r.expect(network, c.want)
+		})
+	}
+}

@@ -19,6 +19,11 @@ const renewalGroup = "certificates"
 // restartLimit is how long kubelet may take to start a component again, and that to be healthy.
 const restartLimit = 3 * time.Minute
 
+// drainSeconds is how long an API server may answer the requests that it has. It takes no new
+// ones by then, and would go on for a minute while somebody watches objects by it. It ends at once
+// if it is asked again.
+const drainSeconds = 10
+
 func (s *controlPlaneStep) now() time.Time {
 	if s.Now == nil {
 		return time.Now()
@@ -65,10 +70,15 @@ func (s *controlPlaneStep) restart(ctx context.Context, desired *api.NodeConfig,
 	}
 	ctx, cancel := context.WithTimeout(ctx, restartLimit)
 	defer cancel()
-	for {
+	for seconds := 0; ; seconds++ {
 		err := s.isBack(ctx, desired, component)
 		if err == nil {
 			return nil
+		}
+		if component == kubeadm.APIServer && seconds == drainSeconds {
+			if err := s.Host.Processes.End(c.Outdated[i]); err != nil {
+				return err
+			}
 		}
 		if sleep.For(ctx, time.Second, nil) != nil {
 			return converge.Wait(api.ReasonRenewalFailed, "%s was ended so that kubelet starts it again with the renewed certificates, and is not back: %s", component, said(err))
