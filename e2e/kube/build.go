@@ -40,6 +40,18 @@ var (
 	coreDNS = set{"coredns", "coredns", []program{{"coredns", "github.com/coredns/coredns"}}}
 )
 
+// OlderPatch and NextMinor are the versions beside Version that clusters are upgraded from and to.
+const (
+	OlderPatch = "v1.34.3"
+	NextMinor  = "v1.35.4"
+)
+
+// otherVersion is what Kubernetes consists of in another version than Version. Its etcd and CoreDNS
+// are those of Version.
+func otherVersion(version string) set {
+	return set{"kube-" + version, filepath.Join("versions", version), slices.Concat(programs[1:], machinePrograms.programs)}
+}
+
 // programs are those that the cluster consists of, and kubectl.
 var programs = []program{
 	{"etcd", "go.etcd.io/etcd/server/v3"},
@@ -132,8 +144,10 @@ func (s set) goCommand(ctx context.Context, args ...string) *exec.Cmd {
 const stripped = "-s -w"
 
 // Version is the version of Kubernetes, such as v1.34.4.
-func Version() (string, error) {
-	path := filepath.Join(allPrograms.moduleDir(), "go.mod")
+func Version() (string, error) { return allPrograms.version() }
+
+func (s set) version() (string, error) {
+	path := filepath.Join(s.moduleDir(), "go.mod")
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
@@ -152,10 +166,10 @@ func Version() (string, error) {
 
 // linkerFlags put the version into the programs of Kubernetes, which would not know it otherwise.
 func (s set) linkerFlags() (string, error) {
-	if s.module != kubernetesModule {
+	if s.module == coreDNS.module {
 		return stripped, nil
 	}
-	version, err := Version()
+	version, err := s.version()
 	if err != nil {
 		return "", err
 	}

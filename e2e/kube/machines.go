@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
@@ -91,7 +92,7 @@ var onMachines = []string{"kubeadm", "kubectl", "kubelet"}
 // BuildMachines builds Machines into a cache, as Build does with its programs, which it
 // builds too, and the image of VMs with them. It starts a machine of the lab.
 func BuildMachines(ctx context.Context, cache string, log func(format string, args ...any)) (err error) {
-	for _, s := range machineSets {
+	for _, s := range append(slices.Clone(machineSets), otherVersion(OlderPatch), otherVersion(NextMinor)) {
 		if err := s.build(ctx, cache, log); err != nil {
 			return err
 		}

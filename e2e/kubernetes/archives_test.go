@@ -7,29 +7,37 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The archives of the package, as Kubernetes, the CNI plugins and containerd have them.
+// The archives of a release in the package, as Kubernetes, the CNI plugins and containerd have them.
+// The one apart is of images that a test wants to be missing for a time.
 const (
-	nodeArchive   = "Files/kubernetes-node-linux-amd64.tar.gz"
-	pluginArchive = "Files/cni-plugins-linux-amd64.tgz"
-	imageArchive  = "Files/images.tar.gz"
+	nodeArchive   = "kubernetes-node-linux-amd64.tar.gz"
+	pluginArchive = "cni-plugins-linux-amd64.tgz"
+	imageArchive  = "images.tar"
+	apartArchive  = "images-apart.tar"
 )
 
 // TestBareMachines has machines with containerd alone: no program and no image of Kubernetes, no
 // CNI plugin, and no registry that has them. The disk of one is too small for the images at first,
 // and another's containerd starts Pods with an image that no archive has.
 func TestBareMachines(t *testing.T) {
+	present := presentRelease(t)
 	w := newCluster(t)
 	r := results.Begin(t, suite, "bare-machines", "machines without programs and images of Kubernetes get them from the package and become a cluster; a full disk and another pause image are named, and what is mended is taken up; a second pass does nothing")
-	w.packed(r)
+	w.packed(r, present)
+	w.wants(present, imageArchive)
+	w.draw(1, 2)
 	w.bare()
 	full, other := w.Of(workerPoint)[0], w.Of(workerPoint)[1]
 	full.Run("mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", "/var/lib/containerd")
@@ -65,10 +73,13 @@ func TestBareMachines(t *testing.T) {
 // TestBareMachinesWhoseAgentsAreKilled ends each agent at the begin and the end of each action.
 func TestBareMachinesWhoseAgentsAreKilled(t *testing.T) {
 	results.LongOnly(t)
+	present := presentRelease(t)
 	w := newCluster(t)
 	r := results.Begin(t, suite, "bare-machines-killed", "machines with containerd alone become a cluster, with each agent killed at the begin and the end of each action")
 	w.Kills.Agents = true
-	w.packed(r)
+	w.packed(r, present)
+	w.wants(present, imageArchive)
+	w.draw(1, 2)
 	w.bare()
 	began := time.Now()
 	w.Operate(api.Instantiate)
@@ -78,12 +89,21 @@ func TestBareMachinesWhoseAgentsAreKilled(t *testing.T) {
 	w.KillsAreOver(r, "agents killed", 10)
 }
 
-// bare boots a master and two workers with containerd alone: without the unit of kubelet that a
-// machine of the lab has, and with a containerd that looks for plugins where none are.
+// presentRelease is the release that the other machines of the suite have.
+func presentRelease(t *testing.T) *kube.Release {
+	t.Helper()
+	version, err := kube.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubetest.Release(t, version)
+}
+
+// bare boots the machines of the stack with containerd alone: without the unit of kubelet
+// that a machine of the lab has, and with a containerd that looks for plugins where none are.
 func (w *cluster) bare() {
 	w.T.Helper()
 	w.kubelet = &lab.Kubelet{}
-	w.draw(1, 2)
 	w.ask()
 	w.boot(w.Topology.Servers...)
 	for _, m := range w.Up() {
@@ -95,50 +115,71 @@ func (w *cluster) bare() {
 	}
 }
 
-// packed puts the programs and images of the lab's machines into the package, and names them in
-// the request.
-func (w *cluster) packed(r *results.Case) {
+// packed puts a release and the images of tests into the package, in a folder for the version. The
+// images of the programs apart get an archive of their own. It needs a machine before bare.
+func (w *cluster) packed(r *results.Case, release *kube.Release, apart ...string) {
 	w.T.Helper()
 	donor, err := w.Lab.Nspawn(w.T.Context(), lab.Spec{Name: "donor", Kubelet: w.kubelet})
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	pull := func(file string) []byte {
-		content, err := donor.Pull(w.T.Context(), file)
+	names, err := release.ImportImages(w.T.Context(), donor)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	images := map[string][]string{}
+	for _, name := range names {
+		file := imageArchive
+		if program, _, _ := strings.Cut(path.Base(name), ":"); slices.Contains(apart, program) {
+			file = apartArchive
+		}
+		images[file] = append(images[file], name)
+	}
+	for file, names := range images {
+		// containerd writes an image's layers as they were pushed: not compressed. To compress them
+		// here and unpack them on each machine takes longer than to move all of it.
+		archive, err := donor.Exec(w.T.Context(), slices.Concat([]string{"ctr", "--namespace", "k8s.io", "images", "export", "-"}, names)...)
 		if err != nil {
 			w.T.Fatal(err)
 		}
-		return content
+		w.write(inPackage(release, file), string(archive))
+		r.Figure(release.Version+" "+file, "%d MB", len(archive)>>20)
 	}
-	const images = "/root/images.tar.gz"
-	for _, command := range []string{
-		"systemctl start containerd",
-		// containerd writes an image's layers as they were pushed: not compressed.
-		// Names by digest are kubelet's interface's own: it would name them again during the import.
-		"ctr --namespace k8s.io images export - $(ctr --namespace k8s.io images list --quiet | grep -v sha256:) | gzip -1 >" + images,
-	} {
-		if out, err := donor.Exec(w.T.Context(), "sh", "-euc", command); err != nil {
-			w.T.Fatalf("%v: %s", err, out)
-		}
-	}
-	archive := pull(images)
-	w.write(imageArchive, string(archive))
-	r.Figure("archive of images", "%d MB", len(archive)>>20)
 	members := map[string]map[string][]byte{nodeArchive: {}, pluginArchive: {}}
 	for _, program := range []string{"kubelet", "kubeadm", "kubectl"} {
-		members[nodeArchive][path.Join("kubernetes/node/bin", program)] = pull("/usr/bin/" + program)
+		members[nodeArchive][path.Join("kubernetes/node/bin", program)], err = os.ReadFile(release.Programs[program])
+		if err != nil {
+			w.T.Fatal(err)
+		}
 	}
 	for _, plugin := range []string{"ptp", "host-local", "loopback", "portmap"} {
-		members[pluginArchive]["./"+plugin] = pull("/usr/lib/cni/" + plugin)
+		members[pluginArchive]["./"+plugin], err = donor.Pull(w.T.Context(), path.Join("/usr/lib/cni", plugin))
+		if err != nil {
+			w.T.Fatal(err)
+		}
 	}
 	for file, content := range members {
-		w.pack(file, content)
+		w.pack(inPackage(release, file), content)
 	}
 	if err := donor.Destroy(); err != nil {
 		w.T.Fatal(err)
 	}
+}
+
+func inPackage(release *kube.Release, file string) string {
+	return path.Join("Files", release.Version, file)
+}
+
+// wants has the request name a release and its archives of images.
+func (w *cluster) wants(release *kube.Release, images ...string) {
 	made := w.request.params()["kubernetes"].(map[string]any)
-	made["program_archive_paths"], made["image_archive_paths"] = []string{nodeArchive, pluginArchive}, []string{imageArchive}
+	made["version"] = strings.TrimPrefix(release.Version, "v")
+	made["program_archive_paths"] = []string{inPackage(release, nodeArchive), inPackage(release, pluginArchive)}
+	var paths []string
+	for _, file := range images {
+		paths = append(paths, inPackage(release, file))
+	}
+	made["image_archive_paths"] = paths
 }
 
 // pack writes an archive into the package.

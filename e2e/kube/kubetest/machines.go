@@ -2,6 +2,7 @@ package kubetest
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"testing"
 
@@ -16,6 +17,12 @@ import (
 func Machines(t testing.TB) *lab.Kubelet {
 	t.Helper()
 	machines, err := kube.FindMachines("")
+	letGo(t, machines, err)
+	return machines.Kubelet
+}
+
+func letGo(t testing.TB, found io.Closer, err error) {
+	t.Helper()
 	switch {
 	case (errors.Is(err, kube.ErrNoMachines) || errors.Is(err, fs.ErrPermission)) && !results.Full():
 		t.Skip(err)
@@ -23,9 +30,17 @@ func Machines(t testing.TB) *lab.Kubelet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := machines.Close(); err != nil {
+		if err := found.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return machines.Kubelet
+}
+
+// Release is Kubernetes in another version than machines have, or in the same, under the conditions
+// of Machines.
+func Release(t testing.TB, version string) *kube.Release {
+	t.Helper()
+	r, err := kube.FindRelease("", version)
+	letGo(t, r, err)
+	return r
 }
