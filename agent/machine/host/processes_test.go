@@ -28,7 +28,7 @@ func program(t *testing.T, name string) *exec.Cmd {
 	if err := os.WriteFile(path, content, 0o700); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "600") //nolint:gosec // of this test
+	cmd := exec.CommandContext(t.Context(), path, "600") //nolint:gosec // of this test
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

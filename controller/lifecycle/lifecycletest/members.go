@@ -126,8 +126,11 @@ func AsMembers(s api.InstanceSpec) api.InstanceSpec {
 // WithKubernetes is the cluster that nodehitch makes, with a Pod network.
 func WithKubernetes(t *api.Topology) api.InstanceSpec { return WithVersion(t, OldVersion) }
 
-// OldVersion is the version of Kubernetes of WithKubernetes, NewVersion one to which it is upgraded.
-const OldVersion, NewVersion = "1.34.4", "1.35.4"
+// Versions of Kubernetes.
+const (
+	OldVersion = "1.34.4" // of WithKubernetes
+	NewVersion = "1.35.4" // to which it can be upgraded
+)
 
 // WithVersion is WithKubernetes of another version.
 func WithVersion(t *api.Topology, version string) api.InstanceSpec {

@@ -96,7 +96,7 @@ func (u *upgrade) isBehind(n *Node) bool { return u.told(n) != "" && older(u.tol
 // programs of the next version already: what counts is its control plane.
 func (u *upgrade) isUnhealthy(n *Node) bool {
 	seen := u.in.Nodes[n.ID]
-	return !seen.Heard || !seen.Current && !(u.isBehind(n) && seen.Healthy)
+	return !seen.Heard || !seen.Current && (!u.isBehind(n) || !seen.Healthy)
 }
 
 func (u *upgrade) isAtTurn(n *Node) bool { return slices.Contains(u.wave, n) }
@@ -191,7 +191,7 @@ func (u *upgrade) add(n *Node) {
 		return
 	}
 	version, told := u.to, u.told(n)
-	waits := len(u.members) > 0 && u.isBehind(n) && !(u.tells && u.isAtTurn(n))
+	waits := len(u.members) > 0 && u.isBehind(n) && (!u.tells || !u.isAtTurn(n))
 	if waits || len(u.members) > 0 && told != "" && older(version, told) {
 		version = told
 	}

@@ -18,9 +18,18 @@ import (
 // come back after another one is another document: between the two the machine was
 // made something else.
 func reported(n store.Node, epoch int64) *api.NodeStatus {
+	s := genuine(n, epoch)
+	if s == nil || s.ObservedGeneration != n.Generation || s.ObservedDigest != n.Digest {
+		return nil
+	}
+	return s
+}
+
+// genuine is the node's status, about whatever document, if it is from the machine that holds the
+// identity now and in this epoch. Else nil.
+func genuine(n store.Node, epoch int64) *api.NodeStatus {
 	s := n.Status
-	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) ||
-		s.Epoch != epoch || s.ObservedGeneration != n.Generation || s.ObservedDigest != n.Digest {
+	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) || s.Epoch != epoch {
 		return nil
 	}
 	return s
@@ -216,8 +225,8 @@ func Waiting(targets []api.OperationTarget) string {
 // Bound are the PersistentVolumes that the node has reported as bound, in this epoch and by
 // the machine that holds the identity now. Which document it had matters not.
 func Bound(n store.Node, epoch int64) []api.BoundPersistentVolume {
-	s := n.Status
-	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) || s.Epoch != epoch {
+	s := genuine(n, epoch)
+	if s == nil {
 		return nil
 	}
 	return s.BoundPersistentVolumes
@@ -226,8 +235,8 @@ func Bound(n store.Node, epoch int64) []api.BoundPersistentVolume {
 // ControlPlane is what a master has reported of its certificates, in this epoch and by the machine
 // that holds the identity now; nil for nothing.
 func ControlPlane(n store.Node, epoch int64) *api.ControlPlaneFacts {
-	s := n.Status
-	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) || s.Epoch != epoch {
+	s := genuine(n, epoch)
+	if s == nil {
 		return nil
 	}
 	return s.ControlPlane
