@@ -12,9 +12,10 @@ import (
 // A package may have archives for machines that the instance does not have: agents pass over
 // them. One that is none withholds what names it.
 func TestArchivesForOtherMachinesAreWarnedOf(t *testing.T) {
-	w := lifecycletest.Clustered(t)
+	topology := lifecycletest.ClusterOf(lifecycletest.MasterServer, lifecycletest.WorkerServer)
+	w := lifecycletest.Made(t, topology)
 	const file = "Files/images.tar"
-	spec := lifecycletest.WithKubernetes(lifecycletest.ClusterOf(lifecycletest.MasterServer, lifecycletest.WorkerServer))
+	spec := lifecycletest.WithKubernetes(topology)
 	spec.AdditionalParams = json.RawMessage(strings.Replace(string(spec.AdditionalParams), `"kubernetes": {`, `"kubernetes": {"image_archive_paths": ["`+file+`"], `, 1))
 	w.Put(spec)
 	agent := api.ThisAgent("v1")
