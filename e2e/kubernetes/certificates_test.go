@@ -15,8 +15,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// shortLived lets kubeadm's certificates be valid for some minutes, of which the last third is
-// the last five: kubeadm dates them back by another five.
+// shortLived makes kubeadm's certificates valid for ten minutes. kubeadm dates them back by another
+// five, so the last five are their last third.
 const shortLived = kube.ProxyConfiguration + `---
 apiVersion: kubeadm.k8s.io/v1beta4
 kind: ClusterConfiguration

@@ -14,8 +14,8 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
 
-// budgeted is a Deployment of two Pods of which a PodDisruptionBudget keeps one, and a Service that
-// each Node answers on a port. A Pod answers until its grace is over, as one that ends in good order:
+// budgeted is a Deployment of two Pods, a PodDisruptionBudget that keeps one of them, and a Service
+// that each Node answers on a port. A Pod answers until its grace is over, as one that ends in good order:
 // longer than it takes until no Node sends it a request any more.
 const (
 	budgetedPort = "30080"

@@ -137,8 +137,8 @@ func (p *processes) ofPod(pid int) (*Process, error) {
 // ticksPerSecond is that of every Linux towards its programs.
 const ticksPerSecond = 100
 
-// startOf is when a process started, in ticks since the boot: the 22nd field, of which the second
-// is a name in parentheses that may contain anything.
+// startOf is when a process started, in ticks since the boot: the 22nd field. The second one is a
+// name in parentheses that may contain anything.
 func startOf(stat string) (uint64, error) {
 	const first, wanted = 3, 22
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

@@ -22,9 +22,9 @@ const wavesOfWorkers = 10
 type upgrade struct {
 	in Input
 	to string
-	// members are the masters that are members, of which those in masters stay, the owner first.
-	// workers are those that have been told a version and stay, by id. Without members there is no
-	// cluster, and nobody waits.
+	// members are the ids of the masters that are members. Without any there is no cluster, and
+	// nobody waits. masters are those of them that stay, the owner first. workers are those that
+	// have been told a version and stay, by id.
 	members          []string
 	masters, workers []*Node
 	owner            *Node

@@ -172,12 +172,12 @@ func (r *Reconciler) planTakenBack(t *tx.Tx, takenBack bool, err error) error {
 	return err
 }
 
-// Planned reports whether a plan reads the observed state of nodes of the role, on which
-// PersistentVolumes and the members of the cluster depend. Of workers, which are many, it reads only
-// those that are upgraded now.
+// Planned reports whether each report of a node of the role may lead to another plan, because
+// PersistentVolumes and the members of the cluster depend on it.
 func Planned(role api.Role) bool { return role == api.RoleStorage || role == api.RoleMaster }
 
-// planReads reports whether a report of the node may lead to another plan.
+// planReads reports whether a report of the node may lead to another plan. Workers are many: only
+// those that are upgraded now count.
 func planReads(t *tx.Tx, n store.Node) bool {
 	return Planned(n.Role) || slices.Contains(t.Instance.CarriedOver.Wave, n.ID)
 }

@@ -177,7 +177,7 @@ func (c Certificates) Says() string {
 	var said []string
 	until := c.Expire.UTC().Format(time.RFC3339)
 	if c.Turn() {
-		said = append(said, fmt.Sprintf("; its certificates, of which the first expires at %s, are renewed when it is this master's turn", until))
+		said = append(said, fmt.Sprintf("; its certificates are renewed when it is this master's turn, and the first of them expires at %s", until))
 	}
 	if len(c.Others) > 0 {
 		said = append(said, fmt.Sprintf("; nodehitch does not renew %s, as the key of the authority is not on this machine: renew them before %s", strings.Join(c.Others, ", "), until))
