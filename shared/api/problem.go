@@ -50,6 +50,7 @@ const (
 	ProblemSuperseded          = ProblemPrefix + "superseded"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
 	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
+	ProblemVolumesStranded     = ProblemPrefix + "persistent-volumes-stranded"
 	ProblemMembersStay         = ProblemPrefix + "members-stay"
 	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
 	ProblemEventsPruned        = ProblemPrefix + "events-pruned"
@@ -98,6 +99,7 @@ var problemKinds = map[string]struct {
 	ProblemSuperseded:          {409, "TERMINATE superseded the operation"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
 	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server are in use"},
+	ProblemVolumesStranded:     {409, "PersistentVolumes that were kept point to another server"},
 	ProblemMembersStay:         {409, "members cannot leave the cluster"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},
 	ProblemEventsPruned:        {410, "some of these events are no longer kept"},

@@ -119,6 +119,7 @@ const (
 	ReasonNotReported        Reason = "NotReported"
 	ReasonTopologyIncomplete Reason = "TopologyIncomplete"
 	ReasonVolumeUnresolved   Reason = "VolumeUnresolved"
+	ReasonOldServerMayWrite  Reason = "OldServerMayWrite"
 	ReasonFileMissing        Reason = "FileMissing"
 	ReasonAgentTooOld        Reason = "AgentTooOld"
 
@@ -241,5 +242,6 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonFileMissing:               {"the controller does not have a package file that the parameters name, or the file is not valid", "upload the file with `hitchctl apply --package`", passing},
 	ReasonWaitingForExports:         {"the storage server does not serve the exports of its present configuration yet; PersistentVolumes are registered after that", "look at the storage server's conditions; the controller continues when ExportsServed is True", passing},
 	ReasonConnectionPointUnresolved: {"nfs_server_cp in the parameters is not a connection point of the storage server, or the connection point has no address", "add the connection point to the topology, or correct the parameter", final},
+	ReasonOldServerMayWrite:         {"the PersistentVolumes are kept, and it is not known that the storage server which had the volumes before is gone: the new one mounts none of them until then", "look at the old server in the cloud; if you know that it is off for good, post END again with oldServerIsOff", passing},
 	ReasonVolumeUnresolved:          {"a volume_resource_id in the parameters is not in the topology, or its volume is not attached to the server that has to mount it", "correct volume_resource_id, or add the volume to topology.volumes and to its server's volumeIds", final},
 }

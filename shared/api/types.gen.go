@@ -550,6 +550,24 @@ func (e PermitState) Valid() bool {
 	}
 }
 
+// Defines values for PersistentVolumesAtHeal.
+const (
+	KeepPersistentVolumes     PersistentVolumesAtHeal = "keep"
+	WithdrawPersistentVolumes PersistentVolumesAtHeal = "withdraw"
+)
+
+// Valid indicates whether the value is a known member of the PersistentVolumesAtHeal enum.
+func (e PersistentVolumesAtHeal) Valid() bool {
+	switch e {
+	case KeepPersistentVolumes:
+		return true
+	case WithdrawPersistentVolumes:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PersistentVolumesSectionState.
 const (
 	PersistentVolumesAbsent  PersistentVolumesSectionState = "absent"
@@ -1619,8 +1637,14 @@ type Operation struct {
 	// Leaving START of SCALE_IN and HEAL: the members of the cluster that leave it before it completes
 	Leaving []LeavingMember `json:"leaving,omitempty"`
 
+	// OldServerIsOffBy Who stated that the old storage server is off: an API token by its name, or a user of the controller's machine
+	OldServerIsOffBy string `json:"oldServerIsOffBy,omitempty"`
+
 	// Operation LCM operation (SOL003).
 	Operation OperationType `json:"operation"`
+
+	// PersistentVolumes HEAL of the storage server: what becomes of its PersistentVolumes
+	PersistentVolumes PersistentVolumesAtHeal `json:"persistentVolumes,omitempty"`
 
 	// Phase Which of Tacker's hooks this is (instantiate_start, instantiate_end and so on).
 	Phase OperationPhase `json:"phase"`
@@ -1668,11 +1692,17 @@ type OperationRequest struct {
 	// NumberOfSteps SCALE only
 	NumberOfSteps int `json:"numberOfSteps,omitempty"`
 
+	// OldServerIsOff HEAL of a storage server whose PersistentVolumes are kept: an operator states that the old server does not run and never will, so that the new one may mount its volumes although the cloud does not show it
+	OldServerIsOff bool `json:"oldServerIsOff,omitempty"`
+
 	// Operation LCM operation (SOL003).
 	Operation OperationType `json:"operation"`
 
 	// Partial Required roles without a server do not fail the END
 	Partial bool `json:"partial,omitempty"`
+
+	// PersistentVolumes HEAL of the storage server: what becomes of its PersistentVolumes; what the parameters say (persistent_volumes_at_heal) if omitted
+	PersistentVolumes PersistentVolumesAtHeal `json:"persistentVolumes,omitempty"`
 
 	// Phase END if omitted
 	Phase OperationPhase `json:"phase,omitempty"`
@@ -1726,6 +1756,9 @@ type PackageFile struct {
 
 // PermitState None: nothing has been permitted. Granted, Started, Formatted: as reported. Interrupted: the node disappeared before it reported the end; an operator has to decide. Adopted: an operator named an existing filesystem.
 type PermitState string
+
+// PersistentVolumesAtHeal Whether a HEAL of the storage server keeps its PersistentVolumes, whose Pods wait meanwhile, or withdraws them before.
+type PersistentVolumesAtHeal string
 
 // PersistentVolumesSection PersistentVolumes of the Kubernetes cluster, in the configuration of one of its masters (spec: pv_registration_params). They change
 // more than the node, so the agent changes them only for a configuration that the controller has confirmed on the present connection.
@@ -1973,8 +2006,10 @@ type StorageExport struct {
 
 // StorageSection The storage server (spec: storage_server).
 type StorageSection struct {
-	Exports []StorageExport `json:"exports"`
-	Volumes []StorageVolume `json:"volumes"`
+	// ClientRecords Absolute path on the first volume, outside every export, where the NFS server keeps the record of its clients, so that a server that replaces this one lets them reclaim their opens and locks. Absent: on the root disk, where the NFS server has it
+	ClientRecords string          `json:"clientRecords,omitempty"`
+	Exports       []StorageExport `json:"exports"`
+	Volumes       []StorageVolume `json:"volumes"`
 }
 
 // StorageVolume A Cinder volume, its filesystem and where it is mounted.
