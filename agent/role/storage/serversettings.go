@@ -78,6 +78,7 @@ func (s settings) serverDropIn(setsScope bool) string {
 	}
 	if !setsScope {
 		text += fmt.Sprintf(`[Service]
+ExecStartPre=-/usr/bin/umount --quiet %[1]s
 ExecStartPre=/usr/bin/touch %[1]s
 ExecStartPre=/usr/bin/unshare --uts=%[1]s hostname %[2]s
 ExecStart=
@@ -105,12 +106,15 @@ func dropInPath(unit string) string { return filepath.Join(unitDirectory, unit+"
 // files are the files of the settings in the order in which they are written; one without
 // content is not there.
 func (s *steps) files(ctx context.Context, want settings) ([]file, error) {
-	setsScope, err := s.Host.NFS.SetsScope(ctx)
-	if err != nil {
-		return nil, err
+	if s.setsScope == nil { // asked once, because it costs a process
+		sets, err := s.Host.NFS.SetsScope(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.setsScope = &sets
 	}
 	return []file{
-		{dropInPath(nfsServer), want.serverDropIn(setsScope)},
+		{dropInPath(nfsServer), want.serverDropIn(*s.setsScope)},
 		{dropInPath(nfsdcld), want.recordsDropIn()},
 		{settingsPath, want.configuration()},
 	}, nil
