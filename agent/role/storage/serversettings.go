@@ -273,7 +273,7 @@ func (s *steps) apply(ctx context.Context, want settings, volume host.Mount) err
 		return err
 	}
 	if err := s.start(ctx, want, have, serves); err != nil {
-		return converge.Wait(api.ReasonServerNotRunning, "%v", err)
+		return serverDoesNotRun(err)
 	}
 	return s.own(func(o *owned) { o.Scope, o.Records = want.scope, want.records })
 }
@@ -285,13 +285,13 @@ func (s *steps) start(ctx context.Context, want settings, have owned, serves boo
 	if err != nil || server.Active != "active" {
 		return err
 	}
-	if !serves {
-		err = s.Host.Units.Restart(ctx, nfsServer)
-	} else if want.recordsIn(have) != "" {
-		err = s.Host.Units.Start(ctx, nfsdcld)
+	if directory := want.recordsIn(have); directory != "" {
+		if err := s.startRecord(ctx, directory); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	if serves {
+		return nil
 	}
-	return s.awaitRecord(ctx, want)
+	return s.Host.Units.Restart(ctx, nfsServer)
 }
