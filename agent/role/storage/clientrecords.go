@@ -66,7 +66,11 @@ func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) e
 	if err != nil || !found.elsewhere(directory) {
 		return err
 	}
-	if err := s.Host.Units.Stop(ctx, nfsdcld); err != nil {
+	daemon, err := s.Host.Units.Unit(ctx, nfsdcld)
+	if err == nil && daemon.Active == "active" { // else there may be no such unit yet
+		err = s.Host.Units.Stop(ctx, nfsdcld)
+	}
+	if err != nil {
 		return err
 	}
 	from := found.directory

@@ -56,6 +56,9 @@ type exportPlan struct {
 	problems []error
 	// notes are appended to the message.
 	notes string
+	// installing says that its package is not there yet; restart that it gets its settings, and
+	// does not serve yet.
+	installing, restart bool
 }
 
 func (p *exportPlan) do(summary string, f func(context.Context) error) {
@@ -69,9 +72,9 @@ func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy)
 	if err != nil {
 		return err
 	}
-	p.actions = installing
+	p.installing = len(installing) > 0
 	mounted := p.mounted()
-	if err := p.settle(ctx, p.settings, mounted, len(installing) > 0); err != nil {
+	if err := p.settle(ctx, mounted); err != nil {
 		return err
 	}
 	entries := slices.DeleteFunc(slices.Clone(wanted), func(e entry) bool {
@@ -81,12 +84,14 @@ func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy)
 	if err := p.file(entries); err != nil {
 		return err
 	}
+	// Packages may start the server, so it has its settings and knows what to export before.
+	p.actions = append(p.actions, installing...)
 	// Starting the server does not change the table.
 	changed := len(p.actions) > 0
-	if err := p.server(ctx, len(installing) > 0); err != nil {
+	if err := p.server(ctx); err != nil {
 		return err
 	}
-	if len(installing) > 0 {
+	if p.installing {
 		p.reexport(exportGroup, entries)
 		return nil
 	}
