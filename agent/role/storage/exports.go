@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/software"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
 // exports is the step that owns ExportsServed.
@@ -117,8 +117,7 @@ func (p *exportPlan) mounted() map[string]host.Mount {
 	}
 	for i := range p.section.Volumes {
 		v := &p.section.Volumes[i]
-		exported := func(e api.StorageExport) bool { return strings.HasPrefix(e.Directory+"/", v.MountPath+"/") }
-		if !slices.ContainsFunc(p.section.Exports, exported) && (i > 0 || p.settings.records == "") {
+		if !p.exportedFrom(*v) && (i > 0 || p.settings.records == "") {
 			continue
 		}
 		m := (&view{mounts: mounts}).at(v.MountPath)
@@ -130,6 +129,11 @@ func (p *exportPlan) mounted() map[string]host.Mount {
 		found[v.MountPath] = *m
 	}
 	return found
+}
+
+// exportedFrom reports whether the document exports something on the volume.
+func (p *exportPlan) exportedFrom(v api.StorageVolume) bool {
+	return slices.ContainsFunc(p.section.Exports, func(e api.StorageExport) bool { return grammar.Under(e.Directory, v.MountPath) })
 }
 
 // Mounted returns the mount of a volume, for steps that store data on it. The error

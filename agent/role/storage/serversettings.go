@@ -204,6 +204,9 @@ func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) 
 		}
 		elsewhere, unused = found.elsewhere(directory), state.Threads > 0 && !found.used
 	}
+	if away := p.away(mounted); want.records != "" && !serves && away != "" {
+		return converge.Wait(api.ReasonNotMounted, "nothing is served before all volumes are mounted, so that clients wait for the one at %s and do not lose their files", away)
+	}
 	known := have.Scope == want.scope
 	if want.records != "" && state.Version3 {
 		p.notes = "; NFSv3 is offered too until nfs-server starts again, and no server that replaces this one offers it"
@@ -223,6 +226,16 @@ func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) 
 			"the kernel does not use nfsdcld, so the NFS server's clients are not recorded in %s: restart nfs-server while nobody has mounted from it", want.records)
 	}
 	return nil
+}
+
+// away is where a volume with exports is not mounted, "" if all are.
+func (p *exportPlan) away(mounted map[string]host.Mount) string {
+	for _, v := range p.section.Volumes {
+		if _, ok := mounted[v.MountPath]; !ok && p.exportedFrom(v) {
+			return v.MountPath
+		}
+	}
+	return ""
 }
 
 // settled notes that the NFS server, if it runs, was started with the settings.

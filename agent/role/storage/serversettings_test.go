@@ -217,6 +217,33 @@ func TestABootWithoutTheVolumeOfTheRecord(t *testing.T) {
 	}
 }
 
+// Volumes are attached one after the other. A client of one that is not exported yet would be
+// told that its files are gone.
+func TestNothingIsServedBeforeAllVolumesAreMounted(t *testing.T) {
+	r := keeping(t, hosttest.Disk(volume2, gib, hosttest.Ext4(assigned2)))
+	r.doc.Storage.Volumes = append(r.doc.Storage.Volumes, api.StorageVolume{
+		VolumeID: volume2, SizeBytes: gib, MountPath: "/second", Filesystem: api.Ext4, FilesystemUUID: assigned2})
+	r.doc.Storage.Exports = append(r.doc.Storage.Exports, api.StorageExport{Directory: "/second/nfs", Client: "10.10.0.7", Options: []string{"rw"}})
+	disk := r.m.On(volume2)
+	r.m.Detach(disk)
+	report := r.expect("False WaitingForDevice", notYet)
+	r.says(report, api.ConditionExportsServed, "all volumes", "/second")
+	if len(r.m.Table) > 0 || r.file("/etc/exports.d/nodehitch.exports") != "" {
+		t.Errorf("exported: %+v", r.m.Table)
+	}
+	r.m.Attach(disk)
+	r.expect(mounted, served)
+	if len(r.m.NFSD.Exported) != 2 {
+		t.Errorf("nfsd was started with %+v exported", r.m.NFSD.Exported)
+	}
+	// One that serves goes on with the others.
+	r.m.Detach(disk)
+	r.expect("False WaitingForDevice", notYet)
+	if got := r.exported(); !slices.Equal(got, []string{"/volume/nfs/pv1 10.10.0.0/24"}) {
+		t.Errorf("exported: %q", got)
+	}
+}
+
 func TestARecordThatIsNotInUse(t *testing.T) {
 	t.Run("nfsdcld has ended", func(t *testing.T) {
 		r := keeping(t)
