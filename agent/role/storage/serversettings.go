@@ -248,9 +248,12 @@ func (p *exportPlan) settled() error {
 // it knows what to export: a client that it refuses meanwhile would lose its files.
 func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	want := p.settings
-	serves, _, err := p.serves(ctx)
+	serves, state, err := p.serves(ctx)
 	if err != nil {
 		return err
+	}
+	if want.records != "" && !serves && state.Threads > 0 {
+		p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; disable nfs-server in the image")
 	}
 	have, err := p.owned()
 	if err != nil {
