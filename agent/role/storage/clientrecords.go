@@ -78,7 +78,7 @@ func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) e
 		from = s.configuredRecords()
 	}
 	target := filepath.Join(directory, database)
-	if _, err := s.Host.Files.Mode(target); from == directory || !serves && err == nil {
+	if _, err := s.Host.Files.Mode(target); from == directory || !serves && !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	content, err := s.Host.Files.Read(filepath.Join(from, database))

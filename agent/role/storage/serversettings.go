@@ -145,7 +145,7 @@ func (s *steps) differing(files []file) ([]file, error) {
 // writeSettings writes files, or removes those without content, and lets systemd read them.
 func (s *steps) writeSettings(ctx context.Context, files []file) error {
 	for _, f := range files {
-		err := error(nil)
+		var err error
 		if f.content == "" {
 			err = s.Host.Files.Remove(f.path)
 		} else {
@@ -279,7 +279,7 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 			return err
 		}
 		if err := p.Host.Directories.MakeInside(want.mountPath, volume.Device, rel, host.Shared{Mode: 0o700}); err != nil {
-			return err
+			return converge.Wait(api.ReasonClientsNotRecorded, "no directory for the record of the NFS server's clients: %v", err)
 		}
 	}
 	directory := want.recordsIn(have)

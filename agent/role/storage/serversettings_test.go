@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -252,6 +253,15 @@ func TestARecordThatIsNotInUse(t *testing.T) {
 		r.expect(mounted, served)
 		if !r.m.Units["nfsdcld.service"].Active {
 			t.Error("nfsdcld does not run")
+		}
+	})
+	t.Run("its directory leads elsewhere", func(t *testing.T) {
+		r := keeping(t)
+		r.m.Fail["make"] = errors.New("leads through a symbolic link")
+		report := r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "symbolic link")
+		if r.did("restart nfs-server") || len(r.m.Table) > 0 {
+			t.Errorf("served without a record: %q", r.m.Trace)
 		}
 	})
 	t.Run("the kernel uses something else", func(t *testing.T) {
