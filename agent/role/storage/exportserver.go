@@ -23,14 +23,14 @@ func (p *exportPlan) file(entries []entry) error {
 	return err
 }
 
-// server plans that the NFS server is enabled and runs, also if its package is still
-// to be installed.
-func (p *exportPlan) server(ctx context.Context, installing bool) error {
+// server plans that the NFS server is enabled and runs with its settings, also if its package
+// is still to be installed.
+func (p *exportPlan) server(ctx context.Context) error {
 	state, err := p.Host.Units.Unit(ctx, nfsServer)
 	if err != nil {
 		return err
 	}
-	if state.File != "enabled" || state.Active != "active" || installing {
+	if state.File != "enabled" || state.Active != "active" || p.installing || p.restart {
 		p.do("enable and start "+nfsServer, p.startServer)
 	}
 	return nil
@@ -41,21 +41,41 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.own(func(o *owned) { o.Server = true }); err != nil {
-		return err
+	if p.installing || state.File != "enabled" || state.Active != "active" {
+		if err := p.own(func(o *owned) { o.Server = true }); err != nil {
+			return err
+		}
 	}
 	if state.File != "enabled" {
 		if err := errors.Join(p.Host.Units.Enable(ctx, nfsServer), p.Host.Units.Reload(ctx)); err != nil {
-			return converge.Wait(api.ReasonServerNotRunning, "%v", err)
+			return serverDoesNotRun(err)
 		}
 	}
+	start := p.Host.Units.Start
 	if state.Active == "active" {
-		return nil
+		if !p.restart {
+			return nil
+		}
+		start = p.Host.Units.Restart
 	}
-	if err := p.Host.Units.Start(ctx, nfsServer); err != nil {
-		return converge.Wait(api.ReasonServerNotRunning, "%v", err)
+	if directory := p.settings.records; directory != "" {
+		if err := p.startRecord(ctx, directory); err != nil {
+			return serverDoesNotRun(err)
+		}
 	}
-	return nil
+	if err := start(ctx, nfsServer); err != nil {
+		return serverDoesNotRun(err)
+	}
+	return p.settled()
+}
+
+// serverDoesNotRun is the error of a unit, unless it has a reason already.
+func serverDoesNotRun(err error) error {
+	var waiting *converge.Waiting
+	if errors.As(err, &waiting) {
+		return err
+	}
+	return converge.Wait(api.ReasonServerNotRunning, "%v", err)
 }
 
 // unwanted selects the exports to remove: those with our mountpoint= that are not
@@ -124,6 +144,13 @@ func (s *exports) planRemoval(ctx context.Context) (converge.Plan, error) {
 			{Summary: "remove " + exportsPath, Group: exportGroup, Do: s.removeExports},
 			{Summary: "leave " + nfsServer, Group: exportGroup, Do: s.leaveServer},
 		}
+	}
+	differ, err := s.differing([]file{{path: dropInPath(nfsServer)}, {path: dropInPath(nfsdcld)}, {path: settingsPath}})
+	if err != nil {
+		return plan, err
+	}
+	if len(differ) > 0 || have.Scope+have.Records != "" {
+		plan.Actions = append(plan.Actions, converge.Action{Summary: "remove the settings of " + nfsServer, Group: exportGroup, Do: s.leaveSettings})
 	}
 	return plan, nil
 }
