@@ -62,7 +62,7 @@ func (v *v2) toHeat(operation string, request object) (problem string) {
 	}
 	said := object{"request": request, "tmp_csar_dir": v.folder(), "grant_response": object{}, "is_rollback": false, "stack": v.kept.heat,
 		"vnf_instance":  object{"id": v.id, "vnfdId": v.vnfd(), "instantiatedVnfInfo": object{"flavourId": "simple"}},
-		"grant_request": object{"vnfLcmOpOccId": v.occurrence, "operation": operation, "addResources": added}}
+		"grant_request": object{"vnfLcmOpOccId": v.occurrence, "operation": operation, "addResources": added, "dstVnfdId": v.vnfd()}}
 	if problem := v.program(&answer, said, "testdata/user_data_v2.py"); problem != "" {
 		return problem
 	}

@@ -16,12 +16,19 @@ from heat import Heat, Refused
 from tacker.sol_refactored.infra_drivers.openstack.userdata_default import DefaultUserData
 
 
+def merged(old, new):
+    """JSON Merge Patch (RFC 7386), of objects without null."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {**old, **{name: merged(old.get(name), value) for name, value in new.items()}}
+
+
 def to_heat(said, fields):
     """A new stack at an instantiation and at a heal of all. Otherwise Heat keeps what the fields lack."""
     heat, parameters, refused = Heat(said["stack"], {}), dict(fields["parameters"]), None
     instantiation = said["grant_request"]["operation"] == "INSTANTIATE"
     if not instantiation:  # Tacker merges nfv alone
-        parameters["nfv"] = {**heat.parameters["nfv"], **parameters["nfv"]}
+        parameters["nfv"] = merged(heat.parameters["nfv"], parameters["nfv"])
     try:
         if instantiation:
             heat.create(yaml.safe_load(fields["template"]), {name: yaml.safe_load(text) for name, text in fields["files"].items()}, parameters)
