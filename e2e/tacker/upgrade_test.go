@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func TestUpgradeByTheScript(t *testing.T) {
 		set(s, api.ConditionClusterMember, api.ConditionFalse, api.ReasonNodeNotReady, "x")
 		set(s, api.ConditionReady, api.ConditionFalse, api.ReasonNodeNotReady, "x")
 	})
-	files, parameters := v.instance().Files, v.kept.heat.Parameters
+	files, warnings, parameters := v.instance().Files, v.instance().Warnings, v.kept.heat.Parameters
 	v.succeeds("change_current_package_start", request, nil)
 	v.makes("CHANGE_VNFPKG", request)
 	if !reflect.DeepEqual(v.kept.heat.Parameters, parameters) {
@@ -61,6 +62,9 @@ func TestUpgradeByTheScript(t *testing.T) {
 	v.succeeds("change_current_package_end", request, nil)
 	v.asRecorded(before, "CHANGE_VNFPKG START COMPLETED", "CHANGE_VNFPKG END FAILED", "CHANGE_VNFPKG START COMPLETED", "CHANGE_VNFPKG END COMPLETED")
 	v.has("1.34.4", v.masters[0], v.workers[0], v.workers[1])
+	if got := v.instance().Warnings; !slices.Equal(got, warnings) {
+		t.Errorf("the instance had the warnings %+v, has %+v", warnings, got)
+	}
 	for i, f := range v.instance().Files {
 		if changed := f.Sha256 != files[i].Sha256; changed != (f.Path == podNetwork) {
 			t.Errorf("%s has changed: %v", f.Path, changed)
