@@ -86,6 +86,30 @@ func TestBareMachinesWhoseAgentsAreKilled(t *testing.T) {
 	w.KillsAreOver(r, "agents killed", 10)
 }
 
+// TestNextMinor makes a cluster of the next minor version than the other machines of the suite have.
+func TestNextMinor(t *testing.T) {
+	results.LongOnly(t)
+	next := kubetest.Release(t, kube.NextMinor)
+	w := newCluster(t)
+	r := results.Begin(t, suite, "next-minor", "a master and a worker without programs and images become a cluster of the next minor version; a second pass does nothing")
+	w.write("Files/kubeadm.yaml", kube.ProxyConfiguration+cgroupV1)
+	w.packed(r, next)
+	w.wants(next, imageArchive)
+	w.draw(1, 1)
+	w.bare()
+	began := time.Now()
+	w.Operate(api.Instantiate)
+	r.Figure("END posted to completed, "+next.Version, "%.1f s", time.Since(began).Seconds())
+	w.answers()
+	w.sound()
+	for _, n := range w.nodes() {
+		if n.Version != next.Version {
+			t.Errorf("there is %+v, want %s", n, next.Version)
+		}
+	}
+	w.secondPasses()
+}
+
 // presentRelease is the release that the other machines of the suite have.
 func presentRelease(t *testing.T) *kube.Release {
 	t.Helper()

@@ -263,7 +263,7 @@ func source(t *testing.T) string {
 
 // TestAChangeOfThePackageOfRealTacker has Tacker's own v2 driver around the hooks.
 func TestAChangeOfThePackageOfRealTacker(t *testing.T) {
-	results.Begin(t, suite, "real-tacker-package", "for a change of the package that names no VDU, Tacker's own v2 driver runs both hooks from the new package, and sends Heat what it has already; the instance has the new VNFD")
+	results.Begin(t, suite, "real-tacker-package", "for a change of the package that names no VDU, Tacker's own v2 driver runs both hooks from the new package, and sends Heat what it has already, as its rollback does; the instance has the new VNFD")
 	driver, err := os.ReadFile(filepath.Join(source(t), "tacker/sol_refactored/conductor/vnflcm_driver_v2.py"))
 	if err != nil {
 		t.Fatal(err)
@@ -275,12 +275,18 @@ func TestAChangeOfThePackageOfRealTacker(t *testing.T) {
 	v := w.newVNF().asV2()
 	v.instantiated()
 	before := v.next()
-	instance := object{"id": v.id, "vnfdId": v.vnfd(), "vnfInstanceName": "web", "instantiationState": "INSTANTIATED", "instantiatedVnfInfo": v.info(),
+	nfv, info := v.kept.heat.Parameters["nfv"], v.info()
+	info["metadata"].(object)["nfv"] = nfv
+	for _, each := range info["vnfcResourceInfo"].([]object) {
+		each["metadata"] = object{"flavor": "m1.small"}
+	}
+	instance := object{"id": v.id, "vnfdId": v.vnfd(), "vnfInstanceName": "web", "instantiationState": "INSTANTIATED", "instantiatedVnfInfo": info,
 		"vimConnectionInfo": object{"vim1": v.vim()}}
+	folders := object{v.vnfd(): v.folder()}
 	v.anotherPackage()
-	nfv := v.kept.heat.Parameters["nfv"]
+	folders[v.vnfd()] = v.folder()
 	request := object{"vnfdId": v.vnfd(), "additionalParams": v.changed()}
-	out := newDatabase(w).answers(asJSON(t, object{"instance": instance, "request": request, "folder": v.folder(), "nfv": nfv}), "testdata/real_v2.py")
+	out := newDatabase(w).answers(asJSON(t, object{"instance": instance, "request": request, "folders": folders, "nfv": nfv}), "testdata/real_v2.py")
 	var got struct {
 		Sent        []struct{ Parameters object }
 		VNFD, Error string
@@ -288,8 +294,13 @@ func TestAChangeOfThePackageOfRealTacker(t *testing.T) {
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if got.Error != "" || got.VNFD != v.vnfd() || len(got.Sent) != 1 || !reflect.DeepEqual(got.Sent[0].Parameters, object{"nfv": nfv}) {
-		t.Errorf("Tacker has %+v; want the VNFD %s and one update with %v", got, v.vnfd(), nfv)
+	if got.Error != "" || got.VNFD != v.vnfd() || len(got.Sent) != 2 {
+		t.Errorf("Tacker has %+v; want the VNFD %s, and an update of Heat by the change and by the rollback", got, v.vnfd())
+	}
+	for _, update := range got.Sent {
+		if !reflect.DeepEqual(update.Parameters, object{"nfv": nfv}) {
+			t.Errorf("Heat was sent %v, want what it has: %v", update.Parameters, nfv)
+		}
 	}
 	v.asRecorded(before, "CHANGE_VNFPKG START COMPLETED", "CHANGE_VNFPKG END COMPLETED")
 	if name := v.instance().Name; name != "web" {

@@ -20,7 +20,7 @@ const podNetwork = "Files/kubernetes/pod-network.yaml"
 
 // TestUpgradeByTheScript changes the package of a VNF whose cluster nodehitch has made.
 func TestUpgradeByTheScript(t *testing.T) {
-	r := results.Begin(t, suite, "upgrade/v2", "a change of the VNF package with another version of Kubernetes gives the cluster the new package's files and version and Heat nothing new; the hook is over once each member has the version; while one has not, it fails at its deadline, and its retry waits for the rest")
+	r := results.Begin(t, suite, "upgrade/v2", "a change of the VNF package with another version of Kubernetes gives the cluster the new package's files and version and Heat nothing new; the hook is over once each member has the version; while one has not, it fails at its deadline, and its retry waits for the rest; a rollback gives Heat nothing new either")
 	w := newTackerMachine(t)
 	v := w.newVNF().asV2()
 	v.packs("1.34.3", "first")
@@ -55,6 +55,10 @@ func TestUpgradeByTheScript(t *testing.T) {
 	}
 	r.Figure("the error", "%s", e.Error)
 	v.asRecorded(before, "CHANGE_VNFPKG START COMPLETED", "CHANGE_VNFPKG END FAILED")
+
+	if problem := v.orBack("CHANGE_VNFPKG", request, true); problem != "" || !reflect.DeepEqual(v.kept.heat.Parameters, parameters) {
+		t.Errorf("after a rollback Heat has the parameters %v (%s), had %v", v.kept.heat.Parameters, problem, parameters)
+	}
 
 	last.node.say(nil)
 	w.configure(nil)

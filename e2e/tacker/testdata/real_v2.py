@@ -1,8 +1,8 @@
 """Takes a VNF through a change of its package with Tacker's own v2 driver, whose source is in PYTHONPATH. Heat and the NFVO are stood in for.
-Prints as JSON what Heat was sent, and the VNFD that the instance has then: {"sent", "vnfd", "error"}.
+Prints as JSON what Heat was sent, by the change and by a rollback, and the VNFD that the instance has after the change: {"sent", "vnfd", "error"}.
 
-Standard input is {"instance", "request", "folder", "nfv"}: the VnfInstance, the ChangeCurrentVnfPkgRequest, where the new package is, and
-the parameter of the stack as Heat has it.
+Standard input is {"instance", "request", "folders", "nfv"}: the VnfInstance, the ChangeCurrentVnfPkgRequest, where the packages are by their
+VNFDs, and the parameter of the stack as Heat has it.
 """
 
 import json
@@ -47,11 +47,21 @@ vnflcm_v2.VnfLcmControllerV2._check_vdu_params(None, instance, request["addition
 occurrence = objects.VnfLcmOpOccV2(id=str(uuid.uuid4()), operation="CHANGE_VNFPKG",
                                    operationParams=objects.ChangeCurrentVnfPkgRequest.from_dict(request))
 grant_request = objects.GrantRequestV1(vnfInstanceId=instance.id, vnfLcmOpOccId=occurrence.id, vnfdId=instance.vnfdId, operation="CHANGE_VNFPKG")
-vnfd = vnfd_utils.Vnfd(request["vnfdId"])
-vnfd.init_from_csar_dir(said["folder"])
+
+
+def package(vnfd):
+    read = vnfd_utils.Vnfd(vnfd)
+    read.init_from_csar_dir(said["folders"][vnfd])
+    return read
+
+
+vnfd = package(request["vnfdId"])
 driver.change_vnfpkg_grant(grant_request, occurrence.operationParams, instance, vnfd)
 try:
-    driver.process(None, occurrence, instance, grant_request, objects.GrantV1(id=str(uuid.uuid4())), vnfd, {})
+    grant = objects.GrantV1(id=str(uuid.uuid4()))
+    driver.process(None, occurrence, instance, grant_request, grant, vnfd, {})
+    before = objects.VnfInstanceV2.from_dict(said["instance"])
+    driver.rollback(None, occurrence, before, grant_request, grant, package(before.vnfdId), {})
 except exceptions.SolException as refused:
     error = str(refused.detail)
 json.dump({"sent": sent, "vnfd": instance.vnfdId, "error": error}, sys.stdout)

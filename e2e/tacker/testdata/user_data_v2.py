@@ -17,10 +17,12 @@ from tacker.sol_refactored.infra_drivers.openstack.userdata_default import Defau
 
 
 def merged(old, new):
-    """JSON Merge Patch (RFC 7386), of objects without null."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
+    """JSON Merge Patch (RFC 7386)."""
+    if not isinstance(new, dict):
         return new
-    return {**old, **{name: merged(old.get(name), value) for name, value in new.items()}}
+    old = old if isinstance(old, dict) else {}
+    both = {**old, **{name: merged(old.get(name), value) for name, value in new.items()}}
+    return {name: value for name, value in both.items() if value is not None}
 
 
 def to_heat(said, fields):
@@ -49,7 +51,7 @@ with csar.copied(said):
         path = os.path.splitext(os.path.normpath(parameters["lcm-operation-user-data"]))[0]
         module = importlib.import_module(path.replace("/", "."))
         named = getattr(module, parameters["lcm-operation-user-data-class"])
-    method = getattr(named, said["grant_request"]["operation"].lower())
+    method = getattr(named, said["grant_request"]["operation"].lower() + ("_rollback" if said["is_rollback"] else ""))
     fields = method(said["request"], said["vnf_instance"], said["grant_request"], said["grant_response"], said["tmp_csar_dir"])
 if "stack" in said:
     fields.update(to_heat(said, fields))

@@ -36,6 +36,13 @@ class DefaultUserData:
         assert "extVirtualLinks" not in req, req
         return {"parameters": {"nfv": nfv}}
 
+    @staticmethod
+    def change_vnfpkg_rollback(req, inst, grant_req, grant, tmp_csar_dir):
+        """Images of servers in groups are found by a property image-VDU of theirs. Without one the image is None."""
+        hot = common_script_utils.get_vnfd(inst["vnfdId"], tmp_csar_dir).get_base_hot(inst["instantiatedVnfInfo"]["flavourId"])
+        vdus = {name: {"vcImageId": None} for kind, name, member in _asked(hot["template"]) if member == "vcImageId"}
+        return {"parameters": {"nfv": {"VDU": vdus, "CP": {}}}}
+
 
 def _asked(value):
     """Each path of four into nfv that something of the template gets."""
