@@ -1,10 +1,7 @@
 package kubernetes
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"errors"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -89,6 +86,30 @@ func TestBareMachinesWhoseAgentsAreKilled(t *testing.T) {
 	w.KillsAreOver(r, "agents killed", 10)
 }
 
+// TestNextMinor makes a cluster of the next minor version than the other machines of the suite have.
+func TestNextMinor(t *testing.T) {
+	results.LongOnly(t)
+	next := kubetest.Release(t, kube.NextMinor)
+	w := newCluster(t)
+	r := results.Begin(t, suite, "next-minor", "a master and a worker without programs and images become a cluster of the next minor version; a second pass does nothing")
+	w.write("Files/kubeadm.yaml", kube.ProxyConfiguration+cgroupV1)
+	w.packed(r, next)
+	w.wants(next, imageArchive)
+	w.draw(1, 1)
+	w.bare()
+	began := time.Now()
+	w.Operate(api.Instantiate)
+	r.Figure("END posted to completed, "+next.Version, "%.1f s", time.Since(began).Seconds())
+	w.answers()
+	w.sound()
+	for _, n := range w.nodes() {
+		if n.Version != next.Version {
+			t.Errorf("there is %+v, want %s", n, next.Version)
+		}
+	}
+	w.secondPasses()
+}
+
 // presentRelease is the release that the other machines of the suite have.
 func presentRelease(t *testing.T) *kube.Release {
 	t.Helper()
@@ -136,30 +157,23 @@ func (w *cluster) packed(r *results.Case, release *kube.Release, apart ...string
 		images[file] = append(images[file], name)
 	}
 	for file, names := range images {
-		// containerd writes an image's layers as they were pushed: not compressed. To compress them
-		// here and unpack them on each machine takes longer than to move all of it.
-		archive, err := donor.Exec(w.T.Context(), slices.Concat([]string{"ctr", "--namespace", "k8s.io", "images", "export", "-"}, names)...)
+		archive, err := kube.ExportImages(w.T.Context(), donor, names)
 		if err != nil {
 			w.T.Fatal(err)
 		}
 		w.write(inPackage(release, file), string(archive))
 		r.Figure(release.Version+" "+file, "%d MB", len(archive)>>20)
 	}
-	members := map[string]map[string][]byte{nodeArchive: {}, pluginArchive: {}}
-	for _, program := range []string{"kubelet", "kubeadm", "kubectl"} {
-		members[nodeArchive][path.Join("kubernetes/node/bin", program)], err = os.ReadFile(release.Programs[program])
-		if err != nil {
-			w.T.Fatal(err)
-		}
-	}
+	plugins := map[string][]byte{}
 	for _, plugin := range []string{"ptp", "host-local", "loopback", "portmap"} {
-		members[pluginArchive]["./"+plugin], err = donor.Pull(w.T.Context(), path.Join("/usr/lib/cni", plugin))
+		plugins["./"+plugin], err = donor.Pull(w.T.Context(), path.Join("/usr/lib/cni", plugin))
 		if err != nil {
 			w.T.Fatal(err)
 		}
 	}
-	for file, content := range members {
-		w.pack(inPackage(release, file), content)
+	inFolder := func(file string) string { return filepath.Join(w.packageDir, inPackage(release, file)) }
+	if err := errors.Join(release.WriteNodeArchive(inFolder(nodeArchive)), kube.WriteArchive(inFolder(pluginArchive), plugins)); err != nil {
+		w.T.Fatal(err)
 	}
 	if err := donor.Destroy(); err != nil {
 		w.T.Fatal(err)
@@ -180,26 +194,4 @@ func (w *cluster) wants(release *kube.Release, images ...string) {
 		paths = append(paths, inPackage(release, file))
 	}
 	made["image_archive_paths"] = paths
-}
-
-// pack writes an archive into the package.
-func (w *cluster) pack(file string, members map[string][]byte) {
-	w.T.Helper()
-	out, err := os.Create(filepath.Join(w.packageDir, file))
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	compressed, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	archive := tar.NewWriter(compressed)
-	for name, content := range members {
-		err = errors.Join(err, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
-		_, failed := archive.Write(content)
-		err = errors.Join(err, failed)
-	}
-	if err := errors.Join(err, archive.Close(), compressed.Close(), out.Close()); err != nil {
-		w.T.Fatal(err)
-	}
 }

@@ -149,21 +149,29 @@ func (m *tacker) onboard(version hot.API, template, request, files string) *tack
 	for _, parameter := range ownUserDataOf.FindAllStringSubmatch(top, -1) {
 		v.parameters[parameter[1]] = own
 	}
-	csar := m.path(v.id + ".csar")
+	v.vnfd = m.packageFrom(version, template, files)
+	return v
+}
+
+// packageFrom builds a package and gives it to Tacker, which has one of a VNFD once. It returns the VNFD's id.
+func (m *tacker) packageFrom(version hot.API, template, files string) (vnfd string) {
+	m.T.Helper()
+	folder := m.T.TempDir()
+	csar, unpacked := filepath.Join(folder, "package.csar"), filepath.Join(folder, "unpacked")
 	m.Must("package", "build", "--api", string(version), "--template", template, "--files", files,
 		"--image", openstack.Image, "--flavor", openstack.Flavor, "--file", csar)
-	unpacked := m.path(v.id)
 	if err := unpack(csar, unpacked); err != nil {
 		m.T.Fatal(err)
 	}
-	v.vnfd = m.vnfdOf(unpacked)
-	if _, err := os.Stat(v.folder()); err == nil {
-		return v // Tacker has a package once
+	vnfd = m.vnfdOf(unpacked)
+	packages := m.path("packages")
+	if _, err := os.Stat(filepath.Join(packages, vnfd)); err == nil {
+		return vnfd
 	}
-	if err := errors.Join(os.MkdirAll(m.path("packages"), 0o755), os.Rename(unpacked, v.folder())); err != nil {
+	if err := errors.Join(os.MkdirAll(packages, 0o755), os.Rename(unpacked, filepath.Join(packages, vnfd))); err != nil {
 		m.T.Fatal(err)
 	}
-	return v
+	return vnfd
 }
 
 // folder is the onboarded package, where Tacker keeps it.

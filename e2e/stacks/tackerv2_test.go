@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nodehitch/nodehitch/cloudinit/hot"
+	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
@@ -24,13 +25,18 @@ import (
 // machines become a real cluster of three masters that share an address.
 func TestTackersScript(t *testing.T) {
 	kubelet := kubetest.Machines(t)
+	present, err := kube.Version()
+	if err != nil {
+		t.Fatal(err)
+	}
+	releases := [2]*kube.Release{kubetest.Release(t, kube.OlderPatch), kubetest.Release(t, present)}
 	w := newWorld(t, nil)
 	w.hyper.equip(lab.EngineInstalled, kubelet)
 	w.ownNetwork()
 	files := w.packageOfMade()
 	v := w.newTacker().newV2("complex-storage", clusterRequest, files, append([]string{"masterNode", "masterNode"}, clusterServers...)...)
 	v.wantsKubernetes()["master_node"].(object)["cluster_cp_name"] = sharedPoint
-	s := &scripted{v2: v, life: lifeOf(v, 3), kubelet: kubelet, files: files}
+	s := &scripted{v2: v, life: lifeOf(v, 3), kubelet: kubelet, files: files, older: releases[0], present: releases[1]}
 	s.life.cluster.made = true
 	w.inOrder(
 		step{"tacker-v2-rollback", "an instantiation whose machines do not boot fails at its deadline; its rollback leaves no instance", s.rolledBack},
@@ -45,6 +51,7 @@ func TestTackersScript(t *testing.T) {
 		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are another cluster", s.life.healEntire},
 		step{"tacker-v2-vim-again", "the VIM is that of the other cluster, and makes a Deployment there", s.byTheVIM},
 		step{"tacker-v2-terminate", "the script's TERMINATE leaves no node, no instance and no VIM", s.terminated},
+		step{"tacker-v2-change-package", "by another package of the v2 API a cluster of one master and two workers gets the next patch version of Kubernetes, whose programs and images the package has: no server is replaced, each Node has the version once change_current_package_end returns, and what the VIM has made runs", s.changesPackage},
 		step{"tacker-made", "the v1 driver makes a cluster of one master in the same way, with a VIM that makes a Deployment, and terminates it", s.byTheDriver},
 	)
 }
@@ -256,6 +263,8 @@ type scripted struct {
 	life    *life
 	kubelet *lab.Kubelet
 	files   string // of its package
+	// Machines have the programs and images of present.
+	older, present *kube.Release
 }
 
 // asV2 are the extVirtualLinks of a v1 request in the form of the v2 API, in which Tacker needs to know

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -141,6 +142,19 @@ var facts = []fact{
 			p.has("text", "a\nb")
 			if problem := v.toHeat("HEAL", object{"additionalParams": object{"all": true}}); problem != "The Parameter (text) was not provided." {
 				p.t.Errorf("without a UserData class Heat says %q", problem)
+			}
+		}},
+	{name: "v2-change-of-package-keeps-the-template", says: "a change of the VNF package with RollingUpdate and no VDU gives Heat the flavours and images of the new VNFD, and neither its base HOT nor a parameter of additionalParams",
+		places: []string{"tacker/sol_refactored/controller/vnflcm_v2.py: 'vdu_params' must exist in additionalParams", "tacker/sol_refactored/infra_drivers/openstack/userdata_default.py: def change_vnfpkg(",
+			"tacker/sol_refactored/infra_drivers/openstack/openstack.py: if not grant_req.obj_attr_is_set('removeResources'):"},
+		proves: func(p *probe) {
+			p.instantiated("Plain")
+			before := p.kept.heat
+			if problem := (&v2{vnf: p.vnf}).toHeat("CHANGE_VNFPKG", object{"additionalParams": object{"upgrade_type": "RollingUpdate", "vdu_params": []any{}, "text": "new"}}); problem != "" {
+				p.t.Error(problem)
+			}
+			if !reflect.DeepEqual(p.kept.heat, before) {
+				p.t.Errorf("Heat had %v, has %v", before, p.kept.heat)
 			}
 		}},
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -159,10 +160,16 @@ func newDatabase(w *tackerMachine) realDatabase {
 // run is what a program prints with Tacker's own modules.
 func (r realDatabase) run(argv ...string) []byte {
 	r.t.Helper()
+	return r.answers(nil, argv...)
+}
+
+// answers is run with something on its standard input.
+func (r realDatabase) answers(input []byte, argv ...string) []byte {
+	r.t.Helper()
 	cmd := r.python(argv...)
 	cmd.Env = append(cmd.Env, "PYTHONPATH="+r.path("installed")+":"+source(r.t), "HOME="+r.path("home"), "PBR_VERSION=1.2.3")
 	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(input), &stderr
 	out, err := cmd.Output()
 	if err != nil {
 		r.t.Fatalf("%v: %v\n%s%s", argv, err, out, stderr.Bytes())
@@ -252,4 +259,51 @@ func source(t *testing.T) string {
 		t.Skip("TACKER_SOURCE names no tree of Tacker; TACKER_PYTHON names a Python with what it imports")
 	}
 	return folder
+}
+
+// TestAChangeOfThePackageOfRealTacker has Tacker's own v2 driver around the hooks.
+func TestAChangeOfThePackageOfRealTacker(t *testing.T) {
+	results.Begin(t, suite, "real-tacker-package", "for a change of the package that names no VDU, Tacker's own v2 driver runs both hooks from the new package, and sends Heat what it has already, as its rollback does; the instance has the new VNFD")
+	driver, err := os.ReadFile(filepath.Join(source(t), "tacker/sol_refactored/conductor/vnflcm_driver_v2.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(driver, []byte("change_current_package")) {
+		t.Skip("Tacker before 2023.2 calls no hook at a change of the package")
+	}
+	w := newTackerMachine(t)
+	v := w.newVNF().asV2()
+	v.instantiated()
+	before := v.next()
+	nfv, info := v.kept.heat.Parameters["nfv"], v.info()
+	info["metadata"].(object)["nfv"] = nfv
+	for _, each := range info["vnfcResourceInfo"].([]object) {
+		each["metadata"] = object{"flavor": "m1.small"}
+	}
+	instance := object{"id": v.id, "vnfdId": v.vnfd(), "vnfInstanceName": "web", "instantiationState": "INSTANTIATED", "instantiatedVnfInfo": info,
+		"vimConnectionInfo": object{"vim1": v.vim()}}
+	folders := object{v.vnfd(): v.folder()}
+	v.anotherPackage()
+	folders[v.vnfd()] = v.folder()
+	request := object{"vnfdId": v.vnfd(), "additionalParams": v.changed()}
+	out := newDatabase(w).answers(asJSON(t, object{"instance": instance, "request": request, "folders": folders, "nfv": nfv}), "testdata/real_v2.py")
+	var got struct {
+		Sent        []struct{ Parameters object }
+		VNFD, Error string
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got.Error != "" || got.VNFD != v.vnfd() || len(got.Sent) != 2 {
+		t.Errorf("Tacker has %+v; want the VNFD %s, and an update of Heat by the change and by the rollback", got, v.vnfd())
+	}
+	for _, update := range got.Sent {
+		if !reflect.DeepEqual(update.Parameters, object{"nfv": nfv}) {
+			t.Errorf("Heat was sent %v, want what it has: %v", update.Parameters, nfv)
+		}
+	}
+	v.asRecorded(before, "CHANGE_VNFPKG START COMPLETED", "CHANGE_VNFPKG END COMPLETED")
+	if name := v.instance().Name; name != "web" {
+		t.Errorf("the instance has the name %q", name)
+	}
 }

@@ -52,6 +52,12 @@ func (v *v2) makes(operation string, request object) {
 
 func (v *v2) toHeat(operation string, request object) (problem string) {
 	v.t.Helper()
+	return v.orBack(operation, request, false)
+}
+
+// orBack is also what Tacker does to roll the operation back.
+func (v *v2) orBack(operation string, request object, back bool) (problem string) {
+	v.t.Helper()
 	var added []object
 	for _, s := range v.servers() {
 		added = append(added, object{"type": "COMPUTE", "resourceTemplateId": s.name})
@@ -60,9 +66,10 @@ func (v *v2) toHeat(operation string, request object) (problem string) {
 		Stack   heatStack
 		Refused *string
 	}
-	said := object{"request": request, "tmp_csar_dir": v.folder(), "grant_response": object{}, "is_rollback": false, "stack": v.kept.heat,
-		"vnf_instance":  object{"id": v.id, "vnfdId": v.vnfd(), "instantiatedVnfInfo": object{"flavourId": "simple"}},
-		"grant_request": object{"vnfLcmOpOccId": v.occurrence, "operation": operation, "addResources": added}}
+	said := object{"request": request, "tmp_csar_dir": v.folder(), "grant_response": object{}, "is_rollback": back, "stack": v.kept.heat,
+		"vnf_instance": object{"id": v.id, "vnfdId": v.vnfd(),
+			"instantiatedVnfInfo": object{"flavourId": "simple", "metadata": object{"nfv": v.kept.heat.Parameters["nfv"]}}},
+		"grant_request": object{"vnfLcmOpOccId": v.occurrence, "operation": operation, "addResources": added, "dstVnfdId": v.vnfd()}}
 	if problem := v.program(&answer, said, "testdata/user_data_v2.py"); problem != "" {
 		return problem
 	}

@@ -2,6 +2,7 @@ package tacker
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,7 +15,7 @@ import (
 func TestTheVIMsCredentials(t *testing.T) {
 	for _, name := range []string{"v1", "v2"} {
 		t.Run(name, func(t *testing.T) {
-			results.Begin(t, suite, "vim-credentials/"+name, "with send_vim_connection_info the controller observes the stack by the VIM's credentials, without it has none")
+			results.Begin(t, suite, "vim-credentials/"+name, "with send_vim_connection_info the controller observes the stack by the VIM's credentials, also after a change of the package; without it has none")
 			w := openTackerMachine(t, map[string]string{"openstack": "{vimConnectionInfo: true, timeoutSeconds: 5}"})
 			v := w.newVNF()
 			hook := func(name string) string { return v.call(name, v.instantiateRequest(), nil).problem() }
@@ -36,6 +37,16 @@ func TestTheVIMsCredentials(t *testing.T) {
 			}
 			if start, end := operation(map[string]string{"send_vim_connection_info": "true"}); start+end != "" {
 				t.Errorf("with credentials instantiate_start says %q, instantiate_end %q", start, end)
+			}
+			if v.script != nil { // the API that can change the package
+				request := object{"vnfdId": v.vnfd(), "additionalParams": v.body["additionalParams"]}
+				v.script.operation("change_current_package", request, func() {
+					v.workers = append(v.workers, v.newWorker())
+					v.updated()
+				})
+				if added := v.workers[len(v.workers)-1].id; !slices.Contains(v.instance().Nodes, added) {
+					t.Errorf("after a change of the package the instance has the nodes %v, and not the new worker %s", v.instance().Nodes, added)
+				}
 			}
 			shown, err := json.Marshal(v.instance())
 			if err != nil {

@@ -310,6 +310,8 @@ type node struct {
 	mu   sync.Mutex
 	says func(*api.NodeStatus)
 	told bool
+	// has is the document that it has reported about last.
+	has *api.NodeConfig
 }
 
 func (v *vnf) newNode(id string) *node {
@@ -360,7 +362,7 @@ func (n *node) status(document *api.NodeConfig, changed bool) (api.NodeStatus, b
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	due := changed || !n.told
-	n.told = true
+	n.told, n.has = true, document
 	status := loopback.Converged(*document)
 	for i := range status.Conditions {
 		status.Conditions[i].ObservedGeneration = document.Generation

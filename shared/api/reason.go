@@ -224,7 +224,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonJoined:          {"the machine's Node is in the cluster and Ready", "", passing},
 	ReasonMembersCurrent:  {"each server without a Node has a valid bootstrap token, and no Node of a deleted server is left", "", passing},
 	ReasonEvictionBlocked: {"a PodDisruptionBudget, or a Pod that does not end, keeps a Node from being drained whose member leaves or is upgraded", "run more replicas elsewhere, or change the PodDisruptionBudget that the message names; the agent tries again until the operation's deadline", passing},
-	ReasonUnmanagedPods:   {"Pods that no controller would make again run on a Node whose member leaves or is upgraded", "delete them, or set delete_unmanaged_pods in cluster_members, or force the operation; then repeat it", final},
+	ReasonUnmanagedPods:   {"Pods that no controller would make again run on a Node whose member leaves or is upgraded", "delete them, or set delete_unmanaged_pods in cluster_members; an upgrade then continues, and a START that has failed is posted again, or by force", passing},
 	ReasonQuorumAtRisk:    {"etcd would have no quorum without the master that leaves: too many of the others have given no healthy answer for 30 seconds", "make the other masters' etcd members healthy, then repeat the operation", final},
 	ReasonMembersLeft:     {"no server that leaves has a Node or an etcd member any more", "", passing},
 	ReasonMembersDrained:  {"no Pod that has to leave is on the Nodes of the members that are upgraded", "", passing},

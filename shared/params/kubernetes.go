@@ -2,13 +2,15 @@ package params
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
-// testedKubernetes are the versions of Kubernetes that nodehitch is tested with.
-const testedKubernetes = "1.34"
+// testedKubernetes are the minor versions of Kubernetes that nodehitch is tested with: e2e/kubernetes makes
+// clusters of each.
+var testedKubernetes = []string{"1.34", "1.35"}
 
 func (o *object) kubernetes() *Kubernetes {
 	if o == nil {
@@ -22,8 +24,9 @@ func (o *object) kubernetes() *Kubernetes {
 		ProgramPaths:      o.archivePaths(keyProgramPaths),
 		ImagePaths:        o.archivePaths(keyImagePaths),
 	}
-	if k.Version != "" && !strings.HasPrefix(k.Version, testedKubernetes+".") {
-		o.r.warn(o.key(keyVersion), "%q is a version that nodehitch is not tested with; tested are those of %s", k.Version, testedKubernetes)
+	tested := func(minor string) bool { return strings.HasPrefix(k.Version, minor+".") }
+	if k.Version != "" && !slices.ContainsFunc(testedKubernetes, tested) {
+		o.r.warn(o.key(keyVersion), "%q is a version that nodehitch is not tested with; tested are those of %s", k.Version, strings.Join(testedKubernetes, " and "))
 	}
 	o.close()
 	return k

@@ -51,7 +51,11 @@ func TestKubernetes(t *testing.T) {
 	if diff := cmp.Diff(uses, params.Files(p, "/additionalParams")); diff != "" {
 		t.Errorf("the package files (-want +got):\n%s", diff)
 	}
-	legal(t, json.RawMessage(strings.Replace(string(kubernetes("", "")), "1.34.4", "1.35.0", 1)), notRun, `version: "1.35.0" is a version that nodehitch is not tested with`)
+	of := func(version string) json.RawMessage {
+		return json.RawMessage(strings.Replace(string(kubernetes("", "")), "1.34.4", version, 1))
+	}
+	legal(t, of("1.35.4"), notRun)
+	legal(t, of("1.36.0"), notRun, `version: "1.36.0" is a version that nodehitch is not tested with; tested are those of 1.34 and 1.35`)
 }
 
 func TestNetworksOfKubernetes(t *testing.T) {

@@ -55,9 +55,13 @@ func (r *reader) params(node *jsontree.Node, at fault.At) *Params {
 	case !hasCluster && !hasRegistry:
 		r.fault(at, "has neither %s nor %s; give the one of this VNF", keyCluster, keyRegistry)
 	}
-	// Tacker's own, which name the script that fills in the Heat parameters.
+	// Tacker's own, which name the script that fills in the Heat parameters, and how it changes the VNF package.
 	text(o, "lcm-operation-user-data", optional, anything)
 	text(o, "lcm-operation-user-data-class", optional, anything)
+	text(o, "upgrade_type", optional, anything)
+	text(o, "lcm-operation-coordinate-new-vnf", optional, anything)
+	text(o, "lcm-operation-coordinate-old-vnf", optional, anything)
+	o.attribute("vdu_params", optional, jsontree.List)
 	o.close()
 	return p
 }

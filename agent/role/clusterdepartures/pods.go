@@ -75,7 +75,7 @@ func (d *drainage) pods(ctx context.Context, nodes []kubeapi.Node) (all []pod, e
 		all = append(all, on...)
 	}
 	if len(unmanaged) > 0 && !d.deleteUnmanaged && !d.force {
-		return nil, converge.Fail(api.ReasonUnmanagedPods, "no controller would make these again: %s", some(unmanaged))
+		return nil, converge.Wait(api.ReasonUnmanagedPods, "no controller would make these again: %s", some(unmanaged))
 	}
 	return all, nil
 }

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,13 +117,81 @@ func TestAnUpgradeThatIsCancelledGoesOnWhenItIsRepeated(t *testing.T) {
 	w.WantState(op, api.Completed)
 }
 
-// A Pod that nobody may evict ends the operation early, however long the row of those that wait.
+// What no waiting mends ends the operation early, however long the row of those that wait.
 func TestAnUpgradeThatWaitingDoesNotMendEndsEarly(t *testing.T) {
+	w := madeCluster(t)
+	w.Put(lifecycletest.WithVersion(nil, lifecycletest.NewVersion))
+	op := w.Post(lifecycletest.Request(api.ModifyInfo, api.PhaseEnd))
+	w.Converge(lifecycletest.StorageServer, upgraded[0], upgraded[1], upgraded[2], upgraded[3])
+	wantVersions(w, "new old old old")
+	w.ReportFailed(lifecycletest.MasterServer, api.ConditionKubernetesInstalled, api.ReasonCgroupUnsupported, "cgroup v1")
+	w.Wait(lifecycletest.Grace)
+	w.WantOutcome(op, lifecycletest.TargetsFailed, "after the grace")
+}
+
+// An upgrade takes long, and a person may delete a Pod that nobody may evict.
+func TestAnUpgradeWaitsForSomebodyToDeleteAPod(t *testing.T) {
 	w := madeCluster(t)
 	w.Put(lifecycletest.WithVersion(nil, lifecycletest.NewVersion))
 	op := w.Post(lifecycletest.Request(api.ModifyInfo, api.PhaseEnd))
 	w.Converge(lifecycletest.StorageServer, upgraded[1], upgraded[2], upgraded[3])
 	w.ReportFailed(lifecycletest.MasterServer, api.ConditionClusterMembersDrained, api.ReasonUnmanagedPods, "Pod shop/debug")
 	w.Wait(lifecycletest.Grace)
-	w.WantOutcome(op, lifecycletest.TargetsFailed, "after the grace")
+	w.WantState(op, api.Processing)
+	if owner := targetOf(t, w.Operation(op.ID), lifecycletest.MasterServer); owner.Reason != api.ReasonUnmanagedPods || owner.Final {
+		t.Errorf("the owner is %+v", owner)
+	}
+	wantVersions(w, "old old old old")
+	w.Converge(upgraded...)
+	wantVersions(w, "new old old old")
+}
+
+// A wave that has been told ends as if nothing had been cancelled: its members keep the version, and their
+// Nodes take Pods again only once they are well.
+func TestAnUpgradeThatIsCancelledAfterAWaveWasTold(t *testing.T) {
+	w := madeCluster(t)
+	w.Put(lifecycletest.WithVersion(nil, lifecycletest.NewVersion))
+	op := w.Post(lifecycletest.Request(api.ModifyInfo, api.PhaseEnd))
+	master, other, first, second := upgraded[0], upgraded[1], upgraded[2], upgraded[3]
+	for _, each := range []string{master, master, master, other, master} {
+		w.Converge(each)
+	}
+	wantDrained := func(ids ...string) {
+		t.Helper()
+		var got []string
+		for _, m := range w.Document(master).ClusterDrains.Members {
+			got = append(got, m.ServerID)
+		}
+		if !slices.Equal(got, ids) {
+			t.Fatalf("the Nodes of %v are drained, want those of %v", got, ids)
+		}
+	}
+	wantVersions(w, "new new new old")
+	wantDrained(first)
+	w.MustCancel(op)
+	w.WantOutcome(op, "FAILED cancelled", "after the cancel")
+	for range 3 {
+		w.Converge(master, other, second)
+	}
+	wantVersions(w, "new new new old")
+	wantDrained(first)
+	w.Converge(first)
+	wantDrained()
+	for range 3 {
+		w.Converge(upgraded...)
+	}
+	wantVersions(w, "new new new old")
+	wantDrained()
+	if !lifecycletest.HasFault(w.Instance().Warnings, "/additionalParams/k8s_cluster_installation_param/kubernetes/version", "1 members stay at an older version") {
+		t.Errorf("warnings %+v", w.Instance().Warnings)
+	}
+	op = w.Post(lifecycletest.Request(api.ModifyInfo, api.PhaseEnd))
+	for range 3 {
+		w.Converge(w.Instance().Nodes...)
+	}
+	wantVersions(w, "new new new new")
+	w.WantState(op, api.Completed)
+	if got := w.Instance().Warnings; lifecycletest.HasFault(got, "/additionalParams/k8s_cluster_installation_param/kubernetes/version", "an older version") {
+		t.Errorf("it is complete, with the warnings %+v", got)
+	}
 }

@@ -145,7 +145,7 @@ func adoptable(v api.Volume, nodes []api.Node) string {
 }
 
 // operatorsReasons are those that pass without anybody only if somebody else gives way.
-var operatorsReasons = []api.Reason{api.ReasonInUse, api.ReasonEvictionBlocked, api.ReasonStuckTerminating}
+var operatorsReasons = []api.Reason{api.ReasonInUse, api.ReasonEvictionBlocked, api.ReasonUnmanagedPods, api.ReasonStuckTerminating}
 
 // decides reports whether a reason needs an operator.
 func decides(r api.Reason) bool {

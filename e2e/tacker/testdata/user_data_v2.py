@@ -16,12 +16,21 @@ from heat import Heat, Refused
 from tacker.sol_refactored.infra_drivers.openstack.userdata_default import DefaultUserData
 
 
+def merged(old, new):
+    """JSON Merge Patch (RFC 7386)."""
+    if not isinstance(new, dict):
+        return new
+    old = old if isinstance(old, dict) else {}
+    both = {**old, **{name: merged(old.get(name), value) for name, value in new.items()}}
+    return {name: value for name, value in both.items() if value is not None}
+
+
 def to_heat(said, fields):
     """A new stack at an instantiation and at a heal of all. Otherwise Heat keeps what the fields lack."""
     heat, parameters, refused = Heat(said["stack"], {}), dict(fields["parameters"]), None
     instantiation = said["grant_request"]["operation"] == "INSTANTIATE"
     if not instantiation:  # Tacker merges nfv alone
-        parameters["nfv"] = {**heat.parameters["nfv"], **parameters["nfv"]}
+        parameters["nfv"] = merged(heat.parameters["nfv"], parameters["nfv"])
     try:
         if instantiation:
             heat.create(yaml.safe_load(fields["template"]), {name: yaml.safe_load(text) for name, text in fields["files"].items()}, parameters)
@@ -42,7 +51,7 @@ with csar.copied(said):
         path = os.path.splitext(os.path.normpath(parameters["lcm-operation-user-data"]))[0]
         module = importlib.import_module(path.replace("/", "."))
         named = getattr(module, parameters["lcm-operation-user-data-class"])
-    method = getattr(named, said["grant_request"]["operation"].lower())
+    method = getattr(named, said["grant_request"]["operation"].lower() + ("_rollback" if said["is_rollback"] else ""))
     fields = method(said["request"], said["vnf_instance"], said["grant_request"], said["grant_response"], said["tmp_csar_dir"])
 if "stack" in said:
     fields.update(to_heat(said, fields))

@@ -52,8 +52,8 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
         vnf = Hook(vnf_instance.id, getattr(now, "id", None))
         parameters = instantiate_vnf_request.additional_params or {}
         kept.refuse(parameters, _declared(_base_hot(context, vnf_instance, instantiate_vnf_request.flavour_id)) - set(hooks.JOIN_PARAMETERS))
-        vnf.hand_over(lambda: _package(context, vnf_instance), parameters, vnf_instance.vnf_instance_name, "vnflcm_" + vnf_instance.id,
-                      lambda: _vims(context, vnf_instance))
+        vnf.hand_over(lambda: _package(context, vnf_instance), parameters, vnf_instance.vnf_instance_name,
+                      lambda: _vims(context, vnf_instance), "vnflcm_" + vnf_instance.id)
         vnf.start("INSTANTIATE")
         join = vnf.join_parameters()
         instantiate_vnf_request.additional_params = {**parameters, **join}

@@ -32,8 +32,8 @@ class Hook:
         self._occurrence = occurrence
         self._end = time.monotonic() + self._settings.deadline
 
-    def hand_over(self, package: Callable[[], str], parameters: client.Object, name: Optional[str], stack: Optional[str] = None,
-                  vims: Callable[[], Any] = list) -> None:
+    def hand_over(self, package: Callable[[], str], parameters: client.Object, name: Optional[str], vims: Callable[[], Any],
+                  stack: Optional[str] = None) -> None:
         """Give the controller the request's parameters and those files of the package that it lacks.
 
         name is Tacker's vnfInstanceName. package is the folder that has them: only asked for if the request names any.

@@ -47,11 +47,11 @@ def run(said: client.Object) -> None:
     instance, parameters = said["vnf_instance"], said["request"].get("additionalParams") or {}
     operation, _, phase = said["operation"].rpartition("_")
     vnf = Hook(instance["id"], (said["grant_request"] or {}).get("vnfLcmOpOccId"))
+    vims = list((instance.get("vimConnectionInfo") or {}).values())
     if said["operation"] == "instantiate_start":
-        vims = list((instance.get("vimConnectionInfo") or {}).values())
-        vnf.hand_over(lambda: _package(said, instance["vnfdId"]), parameters, instance.get("vnfInstanceName"), _stack(instance), lambda: vims)
+        vnf.hand_over(lambda: _package(said, instance["vnfdId"]), parameters, instance.get("vnfInstanceName"), lambda: vims, _stack(instance))
     elif said["operation"] == "change_current_package_start":
-        vnf.hand_over(lambda: _package(said, said["request"]["vnfdId"]), parameters, instance.get("vnfInstanceName"))
+        vnf.hand_over(lambda: _package(said, said["request"]["vnfdId"]), parameters, instance.get("vnfInstanceName"), lambda: vims)
     if said["operation"] in ("terminate_end", "instantiate_rollback_end"):
         if vnf.may_have_vim():
             _of_tacker("vim_v2").delete(instance)

@@ -32,6 +32,11 @@ class KubernetesClusterUserData(DefaultUserData):  # type: ignore[misc]  # Tacke
         fields: Object = DefaultUserData.heal(req, inst, grant_req, grant, tmp_csar_dir)
         return _complete(fields, req, inst, inst["instantiatedVnfInfo"]["flavourId"], tmp_csar_dir)
 
+    @staticmethod
+    def change_vnfpkg_rollback(req: Any, inst: Any, grant_req: Any, grant: Any, tmp_csar_dir: str) -> Object:
+        """What the stack had before. Tacker's class takes the image away from servers in groups: it looks for a property that these do not have."""
+        return {"parameters": {"nfv": inst["instantiatedVnfInfo"]["metadata"]["nfv"]}}
+
 
 def _complete(fields: Object, req: Any, inst: Any, flavour: str, tmp_csar_dir: str) -> Object:
     vnfd = common_script_utils.get_vnfd(inst["vnfdId"], tmp_csar_dir)

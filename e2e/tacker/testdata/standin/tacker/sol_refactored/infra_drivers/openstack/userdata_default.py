@@ -25,6 +25,24 @@ class DefaultUserData:
     def heal(req, inst, grant_req, grant, tmp_csar_dir):
         return {"parameters": {"nfv": {}}}
 
+    @staticmethod
+    def change_vnfpkg(req, inst, grant_req, grant, tmp_csar_dir):
+        """Flavours and images as the new VNFD has them, and the connection points that the request has."""
+        vnfd, flavour = common_script_utils.get_vnfd(grant_req["dstVnfdId"], tmp_csar_dir), inst["instantiatedVnfInfo"]["flavourId"]
+        nodes, nfv = vnfd.nodes(flavour), {"VDU": {}, "CP": {}}
+        for kind, name, member in _asked(vnfd.get_base_hot(flavour)["template"]):
+            if member in ("computeFlavourId", "vcImageId"):
+                nfv[kind].setdefault(name, {})[member] = _of_vdu(nodes[name], name, member, grant_req)
+        assert "extVirtualLinks" not in req, req
+        return {"parameters": {"nfv": nfv}}
+
+    @staticmethod
+    def change_vnfpkg_rollback(req, inst, grant_req, grant, tmp_csar_dir):
+        """Images of servers in groups are found by a property image-VDU of theirs. Without one the image is None."""
+        hot = common_script_utils.get_vnfd(inst["vnfdId"], tmp_csar_dir).get_base_hot(inst["instantiatedVnfInfo"]["flavourId"])
+        vdus = {name: {"vcImageId": None} for kind, name, member in _asked(hot["template"]) if member == "vcImageId"}
+        return {"parameters": {"nfv": {"VDU": vdus, "CP": {}}}}
+
 
 def _asked(value):
     """Each path of four into nfv that something of the template gets."""
