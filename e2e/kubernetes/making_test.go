@@ -168,7 +168,7 @@ func (w *cluster) make(r *results.Case, m making) {
 	}
 	w.ask()
 	w.bootThen(w.UserData(), func(ctx context.Context, node lab.Node, _ bool) error { return w.Kills.Watch(ctx, node) }, w.Topology.Servers...)
-	var flags []string
+	flags := []string{"--deadline=8m"} // a cluster takes one or two
 	if m.workers == 0 {
 		flags = append(flags, "--partial")
 	}
