@@ -76,8 +76,8 @@ var (
 		{"starts-kubeadm", joinAttempt, ""},
 		{"has-a-token", file(etcKube+"bootstrap-kubelet.conf") + " || " + file(etcKube+"kubelet.conf"), ""},
 		{"has-kubelets-configuration", file(kubeletHome + "config.yaml"), ""},
+		{"has-kubelets-kubeconfig", file(etcKube + "kubelet.conf"), ""},
 		{"has-a-certificate", file(kubeletHome + "pki/kubelet-client-current.pem"), ""},
-		{"has-credentials", file(etcKube + "kubelet.conf"), ""},
 		{"has-ended-kubeadm", hasJoined, ""},
 		{"is-a-member", "", api.ConditionClusterMember},
 	}
@@ -90,7 +90,7 @@ var (
 		{"has-etcds-manifest", file(etcKube + "manifests/etcd.yaml"), ""},
 		{"has-etcds-data", file("/var/lib/etcd/member/wal"), ""},
 		{"has-a-vote", etcdVotes, ""},
-		{"has-credentials", file(etcKube + "kubelet.conf"), ""},
+		{"has-a-certificate", file(kubeletHome + "pki/kubelet-client-current.pem"), ""},
 		{"has-ended-kubeadm", hasJoined, ""},
 	}
 	ofOwners = []moment{ // of the first of two masters that join
