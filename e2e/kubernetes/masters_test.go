@@ -106,24 +106,31 @@ func (w *cluster) share() (address string) {
 // voters are the members of etcd that have started and vote.
 func (w *cluster) voters() (names []string) {
 	w.T.Helper()
-	const pki = "/etc/kubernetes/pki/etcd/"
-	said := w.Of(masterPoint)[0].Run("curl", "--silent", "--show-error", "--fail", "--data", "{}",
-		"--cacert", pki+"ca.crt", "--cert", pki+"healthcheck-client.crt", "--key", pki+"healthcheck-client.key", "https://127.0.0.1:2379/v3/cluster/member/list")
-	var list struct {
-		Members []struct {
-			Name      string
-			IsLearner bool
-		}
-	}
-	if err := json.Unmarshal([]byte(said), &list); err != nil {
-		w.T.Fatalf("etcd says %q: %v", said, err)
-	}
-	for _, m := range list.Members {
+	for _, m := range w.members(w.Of(masterPoint)[0]) {
 		if m.Name != "" && !m.IsLearner {
 			names = append(names, m.Name)
 		}
 	}
 	return names
+}
+
+// etcdMember has no name until it has started.
+type etcdMember struct {
+	Name      string
+	IsLearner bool
+}
+
+// members are those of etcd, as a master's knows them.
+func (w *cluster) members(m *sitetest.Machine) []etcdMember {
+	w.T.Helper()
+	const pki = "/etc/kubernetes/pki/etcd/"
+	said := m.Run("curl", "--silent", "--show-error", "--fail", "--data", "{}",
+		"--cacert", pki+"ca.crt", "--cert", pki+"healthcheck-client.crt", "--key", pki+"healthcheck-client.key", "https://127.0.0.1:2379/v3/cluster/member/list")
+	var list struct{ Members []etcdMember }
+	if err := json.Unmarshal([]byte(said), &list); err != nil {
+		w.T.Fatalf("etcd says %q: %v", said, err)
+	}
+	return list.Members
 }
 
 // holder waits until exactly one master has the address, which is none of those.

@@ -34,7 +34,7 @@ const PartLimit = 70 * time.Minute
 // Parts is how `make e2e` is divided, in this order: each test of e2e belongs to one part,
 // and those of the nodes' roles to one more for each further system.
 // None should need more than 35 minutes of a quiet machine with two cores, but for TestAutoHeal,
-// which waits through more than an hour.
+// which waits through more than an hour, and for the sixty clusters of TestFaultsWhileClustersAreMade.
 var Parts = [][]Suite{
 	{{Package: "./e2e/powercut", Tests: []string{"TestKilledAtEveryStep", "TestPowerCuts", "TestPowerCutsWhileAVolumeGrows", "TestThePlanOfCuts"}}},
 	{
@@ -143,6 +143,7 @@ var Parts = [][]Suite{
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWavesUnderSystemd"}}},
 	{{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnAgentUpgrade"}}},
 	{{Package: "./e2e/monitoring", Tests: []string{"TestAutoHeal"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestFaultsWhileClustersAreMade"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestNextMinor", "TestQuorumLost", "TestUpgrade", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
 }
 

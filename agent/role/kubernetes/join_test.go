@@ -10,7 +10,6 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
 	"github.com/nodehitch/nodehitch/agent/role/clustermember"
-	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -204,7 +203,7 @@ func TestACrashBeforeEachChange(t *testing.T) {
 						}
 						return
 					}
-					_, kubelet := r.m.Files[kubeadm.KubeletKubeconfig]
+					_, kubelet := r.m.Files[keyFile] // kubelet.conf is there before its certificate
 					_, done := r.m.Files["/var/lib/kubelet/joined"]
 					was := verbs(r.runs())
 					if reboot {

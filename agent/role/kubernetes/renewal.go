@@ -65,6 +65,11 @@ func (s *controlPlaneStep) restart(ctx context.Context, desired *api.NodeConfig,
 			return err
 		}
 	}
+	if component == kubeadm.Etcd || component == kubeadm.APIServer { // without either, the API server is not ready
+		if err := s.passAddressOn(ctx, desired); err != nil {
+			return err
+		}
+	}
 	if err := s.Host.Processes.End(c.Outdated[i]); err != nil {
 		return err
 	}

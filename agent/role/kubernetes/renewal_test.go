@@ -182,10 +182,50 @@ func TestAFileFromTheFutureRestartsNothing(t *testing.T) {
 	r.renewal("")
 }
 
+// The master that holds the shared address does not keep it while its API server is away.
+func TestTheSharedAddressMovesBeforeARenewal(t *testing.T) {
+	const moved = "restart " + keepalived
+	for name, c := range map[string]struct {
+		change func(*rig)
+		want   []string
+	}{
+		"another master takes it": {
+			func(r *rig) { r.m.Before = func(change string) { r.m.Keepalived.Elsewhere = change == moved } },
+			[]string{moved, "end etcd", "end kube-apiserver"},
+		},
+		"no other master takes it": {func(*rig) {}, []string{moved, "end etcd", moved, "end kube-apiserver"}},
+		"another master holds it": {
+			func(r *rig) { r.m.Keepalived.Elsewhere = true },
+			[]string{"end etcd", "end kube-apiserver"},
+		},
+		"there is no other master": {
+			func(r *rig) { r.doc.Cluster.Masters = r.doc.Cluster.Masters[1:] },
+			[]string{"end etcd", "end kube-apiserver"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := sharing(master(t))
+			c.change(r)
+			r.settle()
+			r.due(0).turn(true)
+			r.m.Trace = nil
+			r.expect(healthy, "True Healthy")
+			if got := r.did("restart", "end etcd", "end kube-apiserver"); !slices.Equal(got, c.want) {
+				t.Errorf("it did %q, want %q", got, c.want)
+			}
+			r.m.Before = nil
+			r.takesPart(true)
+			r.idle()
+		})
+	}
+}
+
 // TestARenewalThatIsCutOffIsFinished ends the agent before each change that it or kubeadm makes.
 func TestARenewalThatIsCutOffIsFinished(t *testing.T) {
 	for n := 1; ; n++ {
-		r := master(t).due(0).turn(true)
+		r := sharing(master(t))
+		r.settle()
+		r.due(0).turn(true).m.Trace = nil
 		if !r.crashing(n) {
 			if n < 20 {
 				t.Fatalf("it has only %d changes", n-1)

@@ -180,11 +180,11 @@ func (r *rig) leaves(run hosttest.KubeadmRun) []hosttest.LeftFile {
 	case run.Verb == "join" && at(run.Document("JoinConfiguration"), "discovery", "file") != nil:
 		return []hosttest.LeftFile{joined}
 	case run.Verb == "join" && run.Document("JoinConfiguration")["controlPlane"] != nil:
-		kubelet.Then = r.node
-		return []hosttest.LeftFile{ca, admin, bootstrap, etcd, key, kubelet, joined}
+		key.Then = r.node
+		return []hosttest.LeftFile{ca, admin, bootstrap, kubelet, etcd, key, joined}
 	case run.Verb == "join":
-		kubelet.Then = r.node
-		return []hosttest.LeftFile{bootstrap, ca, key, kubelet, joined}
+		key.Then = r.node
+		return []hosttest.LeftFile{bootstrap, ca, kubelet, key, joined}
 	}
 	return nil
 }

@@ -143,6 +143,25 @@ func (s *controlPlaneStep) writeKeepalived(ctx context.Context, content []byte) 
 	return s.Host.Files.Write(host.KeepalivedConfig, content, keepalivedMode)
 }
 
+// passAddressOn gives the shared address, if this machine holds it, to another master at once: when
+// keepalived ends, it says so to the others, and when it has started again it takes the address from
+// no master that is as ready. Checks of an API server that has ended would take ten seconds. Nothing
+// has to be undone; without another ready master, the address comes back.
+func (s *controlPlaneStep) passAddressOn(ctx context.Context, desired *api.NodeConfig) error {
+	shared := desired.ControlPlane.SharedAddress
+	if shared == "" || len(desired.Cluster.Masters) < 2 {
+		return nil
+	}
+	name, err := s.Kubeadm.InterfaceOf(shared)
+	if name == "" || err != nil {
+		return err
+	}
+	if err := s.Host.Units.Restart(ctx, keepalivedService); err != nil {
+		return converge.Wait(api.ReasonAddressUnavailable, "%v", err)
+	}
+	return nil
+}
+
 // loadKeepalived never restarts keepalived: the address would move.
 func (s *controlPlaneStep) loadKeepalived(ctx context.Context) error {
 	unit, err := s.Host.Units.Unit(ctx, keepalivedService)

@@ -59,11 +59,11 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	case o.Attempt == initializing && own == hash:
 		return m.makeCluster(desired) // others have learned of it before it was complete
 	}
-	kubelet, err := m.exists(KubeletKubeconfig)
+	credentials, err := m.exists(kubeletCertificate)
 	switch {
 	case err != nil:
 		return none, err
-	case kubelet && o.Attempt == joining:
+	case credentials && o.Attempt == joining:
 		return m.finish(desired), nil
 	}
 	return m.join(desired), nil

@@ -21,9 +21,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// KubeletKubeconfig is kubelet's, which exists once the machine has joined, or while a cluster
+// KubeletKubeconfig is kubelet's, which exists once the machine has joined, or while it joins or a cluster
 // is made on it.
 const KubeletKubeconfig = "/etc/kubernetes/kubelet.conf"
+
+// kubeletCertificate is what that file names once kubelet has joined with a token. The file is there
+// earlier: kubelet writes it when it starts, before it asks for the certificate.
+const kubeletCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
 
 // What kubeadm and kubelet have besides.
 const (
