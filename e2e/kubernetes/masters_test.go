@@ -106,9 +106,7 @@ func (w *cluster) share() (address string) {
 // voters are the members of etcd that have started and vote.
 func (w *cluster) voters() (names []string) {
 	w.T.Helper()
-	const pki = "/etc/kubernetes/pki/etcd/"
-	said := w.Of(masterPoint)[0].Run("curl", "--silent", "--show-error", "--fail", "--data", "{}",
-		"--cacert", pki+"ca.crt", "--cert", pki+"healthcheck-client.crt", "--key", pki+"healthcheck-client.key", "https://127.0.0.1:2379/v3/cluster/member/list")
+	said := w.etcd("/v3/cluster/member/list")
 	var list struct {
 		Members []struct {
 			Name      string
@@ -124,6 +122,14 @@ func (w *cluster) voters() (names []string) {
 		}
 	}
 	return names
+}
+
+// etcd is what the first master's etcd answers to a request without arguments.
+func (w *cluster) etcd(path string) string {
+	w.T.Helper()
+	const pki = "/etc/kubernetes/pki/etcd/"
+	return w.Of(masterPoint)[0].Run("curl", "--silent", "--show-error", "--fail", "--data", "{}",
+		"--cacert", pki+"ca.crt", "--cert", pki+"healthcheck-client.crt", "--key", pki+"healthcheck-client.key", "https://127.0.0.1:2379"+path)
 }
 
 // holder waits until exactly one master has the address, which is none of those.

@@ -143,7 +143,7 @@ var Parts = [][]Suite{
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWavesUnderSystemd"}}},
 	{{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnAgentUpgrade"}}},
 	{{Package: "./e2e/monitoring", Tests: []string{"TestAutoHeal"}}},
-	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestQuorumLost", "TestUpgrade", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestEtcdRestored", "TestQuorumLost", "TestUpgrade", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`
