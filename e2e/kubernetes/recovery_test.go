@@ -159,7 +159,7 @@ func commands(t *testing.T, page, word string) (blocks []string) {
 	}
 	var block strings.Builder
 	for line := range strings.Lines(string(text) + "\nend\n") {
-		if command, ok := strings.CutPrefix(line, "       "); ok {
+		if command, ok := strings.CutPrefix(line, "    "); ok {
 			block.WriteString(command)
 			continue
 		}
