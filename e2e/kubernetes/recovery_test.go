@@ -89,7 +89,7 @@ func TestEtcdRestored(t *testing.T) {
 	masters, worker := w.Of(masterPoint), w.Of(workerPoint)[0]
 	w.kubectl("delete", "node", worker.Name())
 	snapshot := w.snapshot()
-	worker.Run("systemctl", "restart", "kubelet")
+	w.registers(worker)
 	w.sound()
 	w.kubectl("create", "namespace", "later")
 
@@ -115,7 +115,7 @@ func TestEtcdRestored(t *testing.T) {
 	if got := w.kubectl("get", "nodes", "-o", "name"); strings.Contains(got, worker.Name()) {
 		t.Errorf("the API has the Nodes %q, among them one that the snapshot does not have", got)
 	}
-	worker.Run("systemctl", "restart", "kubelet")
+	w.registers(worker)
 	w.sound()
 	if names := w.voters(); len(names) != 3 {
 		t.Errorf("etcd has the members %q that vote, want three", names)
@@ -124,6 +124,16 @@ func TestEtcdRestored(t *testing.T) {
 		t.Errorf("the namespace that is younger than the snapshot is among %q", got)
 	}
 	w.answers()
+}
+
+// registers restarts the machine's kubelet, which makes its Node, and waits until that is Ready.
+func (w *cluster) registers(m *sitetest.Machine) {
+	w.T.Helper()
+	m.Run("systemctl", "restart", "kubelet")
+	w.Until(m.Name()+" has a Node that is Ready", func() error {
+		_, err := w.tryKubectl("wait", "--for=condition=Ready", "--timeout=0", "node/"+m.Name())
+		return err
+	})
 }
 
 // snapshot is one of etcd's own, as an agent writes it before an upgrade.
