@@ -38,6 +38,7 @@ var (
 		{"kube-proxy", kubernetes + "/cmd/kube-proxy"},
 	}}
 	coreDNS = set{"coredns", "coredns", []program{{"coredns", "github.com/coredns/coredns"}}}
+	etcdutl = set{"etcdutl", "etcdutl", []program{{"etcdutl", "go.etcd.io/etcd/etcdutl/v3"}}}
 )
 
 // OlderPatch and NextMinor are the versions beside Version that clusters are upgraded from and to.
@@ -166,7 +167,7 @@ func (s set) version() (string, error) {
 
 // linkerFlags put the version into the programs of Kubernetes, which would not know it otherwise.
 func (s set) linkerFlags() (string, error) {
-	if s.module == coreDNS.module {
+	if s.module == coreDNS.module || s.module == etcdutl.module {
 		return stripped, nil
 	}
 	version, err := s.version()

@@ -77,6 +77,10 @@ func FindMachines(cache string) (*Machines, error) {
 	return &Machines{cache: found.cache, Kubelet: kubeletIn(found.Dir)}, nil
 }
 
+// FindEtcdutl returns etcdutl, which BuildMachines has left in a cache and no machine has, or
+// ErrNoMachines.
+func FindEtcdutl(cache string) (*Binaries, error) { return etcdutl.find(cache, ErrNoMachines) }
+
 // Close lets go of it. Machines that run need it.
 func (m *Machines) Close() error { return m.cache.Close() }
 
@@ -92,7 +96,7 @@ var onMachines = []string{"kubeadm", "kubectl", "kubelet"}
 // BuildMachines builds Machines into a cache, as Build does with its programs, which it
 // builds too, and the image of VMs with them. It starts a machine of the lab.
 func BuildMachines(ctx context.Context, cache string, log func(format string, args ...any)) (err error) {
-	for _, s := range append(slices.Clone(machineSets), otherVersion(OlderPatch), otherVersion(NextMinor)) {
+	for _, s := range append(slices.Clone(machineSets), etcdutl, otherVersion(OlderPatch), otherVersion(NextMinor)) {
 		if err := s.build(ctx, cache, log); err != nil {
 			return err
 		}

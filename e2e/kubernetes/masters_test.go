@@ -123,14 +123,20 @@ type etcdMember struct {
 // members are those of etcd, as a master's knows them.
 func (w *cluster) members(m *sitetest.Machine) []etcdMember {
 	w.T.Helper()
-	const pki = "/etc/kubernetes/pki/etcd/"
-	said := m.Run("curl", "--silent", "--show-error", "--fail", "--data", "{}",
-		"--cacert", pki+"ca.crt", "--cert", pki+"healthcheck-client.crt", "--key", pki+"healthcheck-client.key", "https://127.0.0.1:2379/v3/cluster/member/list")
+	said := w.etcd(m, "/v3/cluster/member/list")
 	var list struct{ Members []etcdMember }
 	if err := json.Unmarshal([]byte(said), &list); err != nil {
 		w.T.Fatalf("etcd says %q: %v", said, err)
 	}
 	return list.Members
+}
+
+// etcd is what a master's etcd answers to a request without arguments.
+func (w *cluster) etcd(m *sitetest.Machine, path string) string {
+	w.T.Helper()
+	const pki = "/etc/kubernetes/pki/etcd/"
+	return m.Run("curl", "--silent", "--show-error", "--fail", "--data", "{}",
+		"--cacert", pki+"ca.crt", "--cert", pki+"healthcheck-client.crt", "--key", pki+"healthcheck-client.key", "https://127.0.0.1:2379"+path)
 }
 
 // holder waits until exactly one master has the address, which is none of those.

@@ -144,7 +144,7 @@ var Parts = [][]Suite{
 	{{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnAgentUpgrade"}}},
 	{{Package: "./e2e/monitoring", Tests: []string{"TestAutoHeal"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestFaultsWhileClustersAreMade"}}},
-	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestNextMinor", "TestQuorumLost", "TestUpgrade", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestEtcdRestored", "TestNextMinor", "TestQuorumLost", "TestUpgrade", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/kube"
@@ -19,6 +20,14 @@ func Machines(t testing.TB) *lab.Kubelet {
 	machines, err := kube.FindMachines("")
 	letGo(t, machines, err)
 	return machines.Kubelet
+}
+
+// Etcdutl is the path of the program etcdutl, under the conditions of Machines.
+func Etcdutl(t testing.TB) string {
+	t.Helper()
+	found, err := kube.FindEtcdutl("")
+	letGo(t, found, err)
+	return filepath.Join(found.Dir, "etcdutl")
 }
 
 func letGo(t testing.TB, found io.Closer, err error) {
