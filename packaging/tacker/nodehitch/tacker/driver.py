@@ -92,7 +92,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
         servers = _servers(vnf_instance, heal_vnf_request)
         vnf.start_heal(_emptied(vnf_instance, heal_vnf_request), "its VDU requires it. From Tacker 2025.2 on, set heal_vnfc_block_storage = false "
                        "in [vnf_lcm] of tacker.conf; before, instantiate a VNF of a package without the requirement",
-                       vnfcInstanceIds=servers, **hooks.of_heal(heal_vnf_request.additional_params))
+                       vnfcInstanceIds=servers, **hooks.of_heal("start", heal_vnf_request.additional_params))
         if not servers:  # Tacker makes the stack of the entire VNF anew, from these
             info = vnf_instance.instantiated_vnf_info
             info.additional_params = {**(info.additional_params or {}), **vnf.join_parameters()}
@@ -100,7 +100,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
     @hook
     def heal_end(self, context: Any, vnf_instance: Any, heal_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
         _end(context, vnf_instance, "HEAL", vnfcInstanceIds=_servers(vnf_instance, heal_vnf_request),
-             **hooks.of_heal(heal_vnf_request.additional_params))
+             **hooks.of_heal("end", heal_vnf_request.additional_params))
 
     @hook
     def change_external_connectivity_start(self, context: Any, vnf_instance: Any, change_ext_conn_request: Any, grant: Any, grant_request: Any,

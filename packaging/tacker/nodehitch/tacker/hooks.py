@@ -20,12 +20,17 @@ PIN = "nodehitch_pin"
 JOIN_TOKEN = "nodehitch_join_token"
 JOIN_PARAMETERS = (CONTROLLER_URLS, ROOT_CERTIFICATE, CERTIFICATE_LINES, PIN, JOIN_TOKEN)
 
+# What the additionalParams of a HEAL may say of the storage server, by its name in the API. The controller judges the values.
 OF_HEAL = {"persistent_volumes": "persistentVolumes", "old_server_is_off": "oldServerIsOff"}
 
 
-def of_heal(parameters: Optional[client.Object]) -> client.Object:
-    """What the additionalParams of a HEAL say of the storage server, by the names of the API. The controller judges the values."""
-    return {member: parameters[name] for name, member in OF_HEAL.items() if parameters and name in parameters}
+def of_heal(phase: str, parameters: Optional[client.Object]) -> client.Object:
+    """What a phase of a HEAL says of the storage server.
+
+    What becomes of the PersistentVolumes is the START's: an END whose START was taken back could not withdraw them any more.
+    """
+    return {member: parameters[name] for name, member in OF_HEAL.items()
+            if parameters and name in parameters and (phase == "start" or name == "old_server_is_off")}
 
 
 class Hook:

@@ -101,7 +101,7 @@ def _members(said: client.Object) -> client.Object:
         leaving = [each["resource"]["resourceId"] for each in _removed(said, "COMPUTE")]
         return {**scaling, "vnfcInstanceIds": leaving} if hook == "scale_start" else scaling
     if hook in ("heal_start", "heal_end"):
-        return {"vnfcInstanceIds": _healed(said), **of_heal(request.get("additionalParams"))}
+        return {"vnfcInstanceIds": _healed(said), **of_heal(hook[len("heal_"):], request.get("additionalParams"))}
     if hook.startswith("change_external_connectivity_"):
         return {"connectionPointNames": [point["cpdId"] for link in request["extVirtualLinks"] for point in link["extCps"]]}
     return {}
