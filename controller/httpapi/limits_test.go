@@ -135,12 +135,15 @@ func TestUnauthenticatedCallersAndNodesSendLittle(t *testing.T) {
 }
 
 // slowly is a slow cloud, which gives up when the caller does.
-type slowly time.Duration
+type slowly struct {
+	stack.Inline
+	pause time.Duration
+}
 
 func (s slowly) Resolve(ctx context.Context, r stack.Request) (*wire.Topology, error) {
 	select {
-	case <-time.After(time.Duration(s)):
-		return stack.Inline{}.Resolve(ctx, r)
+	case <-time.After(s.pause):
+		return s.Inline.Resolve(ctx, r)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -149,7 +152,7 @@ func (s slowly) Resolve(ctx context.Context, r stack.Request) (*wire.Topology, e
 // A request that a cloud is asked for may take longer than others.
 func TestARequestWaitsForTheCloud(t *testing.T) {
 	w := newWorld(t, hasty)
-	w.Lifecycle.Instances.Observer.Source = slowly(time.Second)
+	w.Lifecycle.Instances.Observer.Source = slowly{pause: time.Second}
 	if a := w.call(w.client, http.MethodPut, "/v1/vnf_instances/"+instanceID, spec, "Authorization: Bearer "+w.operator); a.status != http.StatusCreated {
 		t.Errorf("PUT is answered %d: %s", a.status, a.body)
 	}

@@ -179,6 +179,22 @@ func (p *postRequest) checkKeep(out plan.Output) (faults fault.List) {
 	return faults
 }
 
+// silentServer warns that the cloud's word may be no proof: a storage server that is silent may run
+// on a hypervisor that Nova does not reach.
+func (p *postRequest) silentServer(e *reconcile.Effect) fault.List {
+	if p.r.Phase != api.PhaseStart || !p.keeps() || p.healed.oldServerIsOffBy != "" {
+		return nil
+	}
+	for _, n := range e.Plan.Nodes {
+		record, found, err := p.t.Nodes().Get(n.ID)
+		if n.Role == api.RoleStorage && err == nil && found && !p.s.Reconciler.Presence.Heard(record) {
+			return fault.List{atVolumes.Fault(fmt.Sprintf("the storage server %s (%s) is silent; if its hypervisor is down or cut off, Nova and Cinder may show it as gone while it still writes: "+
+				"power that hypervisor off before the server is deleted", n.Name, n.ID))}
+		}
+	}
+	return nil
+}
+
 // checkCloud wants a cloud that can show that the old server is gone.
 func (p *postRequest) checkCloud() fault.List {
 	const so = "; or state oldServerIsOff once you know that the old storage server does not run and never will"

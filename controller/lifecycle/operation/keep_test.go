@@ -2,12 +2,14 @@ package operation_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
+	"github.com/nodehitch/nodehitch/controller/store/event"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -71,12 +73,18 @@ func TestAnOperatorStatesThatTheOldServerIsOff(t *testing.T) {
 	end := w.Post(healEnd())
 	wantVolume(w, replacement, false)
 	w.MustCancel(end)
-	again := healEnd()
-	again.OldServerIsOff = true
-	end = w.Post(again)
+	w.Ctx = event.Context(w.Ctx, func() string { return lifecycletest.Operator })
+	end = w.Post(off(healEnd()))
 	wantVolume(w, replacement, true)
-	if end.OldServerIsOffBy == "" || end.PersistentVolumes != api.KeepPersistentVolumes {
+	if end.OldServerIsOffBy != lifecycletest.Operator || end.PersistentVolumes != api.KeepPersistentVolumes {
 		t.Errorf("the END is %+v", end)
+	}
+	happened, err := w.Events.List(event.Query{Limit: 1000})
+	w.Must(err)
+	if !slices.ContainsFunc(happened.Items, func(e api.Event) bool {
+		return e.OperationID == end.ID && strings.Contains(e.Message, "keep, old storage server is off by the word of "+lifecycletest.Operator)
+	}) {
+		t.Errorf("no event says who stated it: %+v", happened.Items)
 	}
 	w.Must(w.Enroll(replacement))
 	w.Converge(replacement)
@@ -364,5 +372,17 @@ func TestAnEndThatWaitsForTheOldServerFailsAtItsDeadline(t *testing.T) {
 	w.WantState(end, api.Completed)
 	if asked := cloud.Asks(func() { w.Clock.Advance(time.Hour); w.Must(w.Lifecycle.Discovery.CheckFences(w.Ctx)) }); asked != 0 {
 		t.Errorf("the cloud was asked %d times for nothing", asked)
+	}
+}
+
+// A server that is silent may run where Nova does not reach it.
+func TestAStartWarnsOfAStorageServerThatIsSilent(t *testing.T) {
+	w, _ := lifecycletest.Keeping(t)
+	if start := w.Post(healStart()); len(start.Warnings) > 0 {
+		t.Errorf("the START warns of a server that is heard of: %v", start.Warnings)
+	}
+	w.FallSilent(lifecycletest.StorageServer)
+	if start := w.Post(healStart()); !lifecycletest.HasFault(start.Warnings, "/persistentVolumes", "power that hypervisor off") {
+		t.Errorf("the START warns of %v", start.Warnings)
 	}
 }

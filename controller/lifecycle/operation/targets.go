@@ -59,7 +59,7 @@ func (p *postRequest) warnings(e *reconcile.Effect) fault.List {
 	if why := p.unseen(); why != "" {
 		list = append(list, desired.AtStack.Fault(why+"; the servers known before stay"))
 	}
-	return list
+	return append(list, p.silentServer(e)...)
 }
 
 // unseen is why a START continues without its stack: it takes it as it is.
