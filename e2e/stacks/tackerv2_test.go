@@ -2,8 +2,11 @@ package stacks
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +38,9 @@ func TestTackersScript(t *testing.T) {
 	w.ownNetwork()
 	files := w.packageOfMade()
 	v := w.newTacker().newV2("complex-storage", clusterRequest, files, append([]string{"masterNode", "masterNode"}, clusterServers...)...)
-	v.wantsKubernetes()["master_node"].(object)["cluster_cp_name"] = sharedPoint
+	wanted := v.wantsKubernetes()
+	wanted["master_node"].(object)["cluster_cp_name"] = sharedPoint
+	wanted["storage_server"].(object)["persistent_volumes_at_heal"] = "keep"
 	s := &scripted{v2: v, life: lifeOf(v, 3), kubelet: kubelet, files: files, older: releases[0], present: releases[1]}
 	s.life.cluster.made = true
 	w.inOrder(
@@ -47,7 +52,8 @@ func TestTackersScript(t *testing.T) {
 		step{"tacker-v2-scale-in", "the worker that the grant removes has left the cluster, and its identity is void, once scale_end returns", s.scaleIn},
 		step{"tacker-v2-heal-worker", "the successor of a worker is Ready once heal_end returns, and the END is about no other server than members of the cluster", s.life.healWorker},
 		step{"tacker-v2-heal-master", "the same of a master: the cluster has three again", s.life.healMaster},
-		step{"tacker-v2-heal-storage", "heal_start withdraws the PersistentVolumes of the storage server, and after heal_end its successor serves them", s.life.healStorage},
+		step{"tacker-v2-keep-storage", "while a claim is bound, the storage server is healed and the cluster's PersistentVolumes stay as they are: the parameters say so, and the request names the VNFC alone; the successor has the data at the old address, and mounts it without a word from anybody, once Nova shows no old server", s.keepStorage},
+		step{"tacker-v2-heal-storage", "a heal whose request says withdraw: heal_start withdraws the PersistentVolumes of the storage server, and after heal_end its successor serves them", s.withdrawStorage},
 		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are another cluster", s.life.healEntire},
 		step{"tacker-v2-vim-again", "the VIM is that of the other cluster, and makes a Deployment there", s.byTheVIM},
 		step{"tacker-v2-terminate", "the script's TERMINATE leaves no node, no instance and no VIM", s.terminated},
@@ -65,6 +71,8 @@ type v2 struct {
 	occurrence string
 	// kept is what Tacker passes from one script of an operation to the next.
 	kept object
+	// ofHeal are the additionalParams of a heal of VNFCs, nil for none.
+	ofHeal object
 	// terminated: Tacker has forgotten what it knew of the stack.
 	terminated bool
 }
@@ -223,6 +231,9 @@ func (v *v2) heal(between func(), servers ...stackServer) {
 		vnfcs, vdus = append(vnfcs, vnfcOf(s)), append(vdus, s.Name)
 	}
 	request, grant := object{"vnfcInstanceId": vnfcs}, v.grant("HEAL", added(vdus...), removed(servers...))
+	if v.ofHeal != nil {
+		request["additionalParams"] = v.ofHeal
+	}
 	if len(servers) == 0 {
 		given := object{"all": true}
 		for name, value := range v.parameters {
@@ -336,6 +347,50 @@ func (s *scripted) scaleIn(*results.Case) {
 		s.T.Errorf("the worker that has left is %s", n.State)
 	}
 	s.life.scaled(2)
+}
+
+// keepStorage is of a storage server whose volume a claim uses.
+func (s *scripted) keepStorage(r *results.Case) {
+	c, before := s.life.cluster, s.one(api.RoleStorage)
+	s.run(before, "sh", "-c", "echo kept > /volume/nfs/pv1/kept && sync")
+	s.run(c.nodes(api.RoleMaster)[0], "sh", "-c", `echo "$0" | kubectl --kubeconfig /etc/kubernetes/admin.conf apply -f -`, ours)
+	c.kubectl("wait", "pv/nfs-pv1", "--for=jsonpath={.status.phase}=Bound", "--timeout=60s")
+	volumes := kubetest.Volumes(s.T, c)
+	unchanged := func(after string) {
+		s.T.Helper()
+		if now := kubetest.Volumes(s.T, c); !reflect.DeepEqual(now, volumes) {
+			s.T.Errorf("after %s the cluster has %+v, had %+v", after, now, volumes)
+		}
+	}
+	records := len(s.operations())
+	var began time.Time
+	s.heal(func() { unchanged("heal_start"); began = time.Now() }, s.named("storage_server")...)
+	r.Figure("from Heat's begin to the end of heal_end", "%.1f s", time.Since(began).Seconds())
+	unchanged("heal_end")
+	after := s.one(api.RoleStorage)
+	if after.ID == before.ID || !slices.Equal(after.Addresses, before.Addresses) {
+		s.T.Errorf("the storage server was %s at %v, is %s at %v", before.ID, before.Addresses, after.ID, after.Addresses)
+	}
+	if got := s.run(after, "cat", "/volume/nfs/pv1/kept"); got != "kept\n" {
+		s.T.Errorf("the file holds %q", got)
+	}
+	var status *openstack.StatusError
+	if err := s.account.Call(s.T.Context(), http.MethodGet, openstack.NovaURL+"/servers/"+before.ID, nil, nil); !errors.As(err, &status) || status.Status != http.StatusNotFound {
+		s.T.Errorf("Nova says of the old server: %v; want that there is none", err)
+	}
+	for _, o := range s.operations()[records:] {
+		if o.PersistentVolumes != api.KeepPersistentVolumes || o.OldServerIsOffBy != "" {
+			s.T.Errorf("the %s has %q, and %q stated that the old server is off", o.Phase, o.PersistentVolumes, o.OldServerIsOffBy)
+		}
+	}
+	c.kubectl("delete", "pvc", "data", "--timeout=60s")
+	s.life.sound()
+}
+
+func (s *scripted) withdrawStorage(r *results.Case) {
+	s.ofHeal = object{"persistent_volumes": "withdraw"}
+	s.life.healStorage(r)
+	s.ofHeal = nil
 }
 
 func (s *scripted) terminated(r *results.Case) {

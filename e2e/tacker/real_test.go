@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/packaging/python"
@@ -226,6 +229,28 @@ func TestHealsOfRealTacker(t *testing.T) {
 		for _, fault := range life.Faults {
 			t.Errorf("%s: %s", life.Case, fault)
 		}
+	}
+}
+
+// TestHealRequestOfRealTacker has the additionalParams of a heal reach the hooks as they are, and none of what an alert begins.
+func TestHealRequestOfRealTacker(t *testing.T) {
+	results.Begin(t, suite, "real-tacker-heal-request", "the additionalParams of a heal reach the hooks of either API as they are, in Tacker's own objects; a heal that an alert begins has none")
+	tree := source(t)
+	given := object{"persistent_volumes": "keep", "old_server_is_off": true}
+	body, err := json.Marshal([]object{{"vnfcInstanceId": []string{uuid.NewString()}, "additionalParams": given}, {"vnfcInstanceId": []string{uuid.NewString()}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := newRealDatabase(t).run("testdata/real_heal.py", string(body))
+	var got [][]object
+	want := [][]object{{given, given}, {{}, {}}}
+	if err := json.Unmarshal(out, &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("the hooks get %v (%v), want %v", got, err, want)
+	}
+	const alerts = "tacker/sol_refactored/conductor/prometheus_plugin_driver.py"
+	text, err := os.ReadFile(filepath.Join(tree, alerts))
+	if !errors.Is(err, fs.ErrNotExist) && !strings.Contains(string(text), "objects.HealVnfRequest(vnfcInstanceId=vnfc_info_ids)") { // not in Zed
+		t.Errorf("%s makes another request (%v)", alerts, err)
 	}
 }
 

@@ -21,6 +21,9 @@ import (
 
 const demo = "../demo/package"
 
+// volumeName is that of the storage server's volume in the base HOT and in the VNFD.
+const volumeName = "storage_server_volume"
+
 // vnf is a VNF instance as Tacker has it: its package, its request and its stack.
 type vnf struct {
 	*tackerMachine
@@ -40,6 +43,8 @@ type vnf struct {
 	workers   []*server
 	storage   *server
 	registry  *server // of the other VNF, which has no other server
+	// grouped: the storage server, its port and its volume are of a member of a Heat group. required: its VDU requires the volume.
+	grouped, required bool
 	// kube, if there is one, has its masters as real agents.
 	kube *kubernetes
 	// join is the token that the servers get.
@@ -154,12 +159,14 @@ func (v *vnf) heat(status string) {
 		v.cloud.Put(openstacktest.Stack{ID: v.stack, Name: v.stackName, Status: status, Resources: resources(v.registry)})
 		return
 	}
-	top := []openstacktest.Resource{
-		group("master_instance", v.masters...), group("worker_instance", v.workers...),
-		{Name: "storage_server_volume", Type: "OS::Cinder::Volume", PhysicalID: v.volume},
+	storage := append(resources(v.storage), openstacktest.Resource{Name: volumeName, Type: "OS::Cinder::Volume", PhysicalID: v.volume})
+	if v.grouped {
+		storage = []openstacktest.Resource{{Name: "storage_instance", Type: "OS::Heat::AutoScalingGroup", PhysicalID: uuid.NewString(), Nested: []openstacktest.Resource{
+			{Name: v.storage.member[:8], Type: "member.yaml", PhysicalID: v.storage.member, Nested: storage}}}}
 	}
-	v.cloud.Put(openstacktest.Volume{ID: v.volume, Name: "storage_server_volume", SizeGiB: 1, AttachedTo: []string{v.storage.id}},
-		openstacktest.Stack{ID: v.stack, Name: v.stackName, Status: status, Resources: append(top, resources(v.storage)...)})
+	top := append(storage, group("master_instance", v.masters...), group("worker_instance", v.workers...))
+	v.cloud.Put(openstacktest.Volume{ID: v.volume, Name: volumeName, SizeGiB: 1, AttachedTo: []string{v.storage.id}},
+		openstacktest.Stack{ID: v.stack, Name: v.stackName, Status: status, Resources: top})
 }
 
 // boot starts the machines of the servers that have none.
@@ -222,11 +229,19 @@ func (v *vnf) replace(s *server) {
 
 // object is the VnfInstance.
 func (v *vnf) object() object {
-	info := object{"flavour_id": "simple", "instance_id": nil, "additional_params": v.kept.additional, "vnfc_resource_info": []object{}}
+	info := object{"flavour_id": "simple", "instance_id": nil, "additional_params": v.kept.additional, "vnfc_resource_info": []object{},
+		"virtual_storage_resource_info": []object{}}
+	if v.required {
+		info["virtual_storage_resource_info"] = []object{{"id": v.volume, "virtual_storage_desc_id": volumeName}}
+	}
 	if v.stack != "" {
 		var vnfcs []object
 		for _, s := range v.servers() {
-			vnfcs = append(vnfcs, object{"id": s.vnfc, "vdu_id": s.name, "compute_resource": object{"resource_id": s.id}})
+			volumes := []string{}
+			if v.required && s == v.storage {
+				volumes = []string{v.volume}
+			}
+			vnfcs = append(vnfcs, object{"id": s.vnfc, "vdu_id": s.name, "compute_resource": object{"resource_id": s.id}, "storage_resource_ids": volumes})
 		}
 		info["instance_id"], info["vnfc_resource_info"] = v.stack, vnfcs
 	}

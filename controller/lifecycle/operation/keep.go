@@ -286,11 +286,13 @@ func (s *Service) lookAtOld(ctx context.Context, r api.OperationRequest, o *stac
 			return err
 		}
 		roles := topology.Assign(d.Params, d.Topology, fault.Root).Roles
-		for _, name := range r.VnfcInstanceIds {
-			for _, server := range topology.Named(d.Topology.Servers, name) {
-				if roles[server.ID] == api.RoleStorage {
-					servers = []string{server.ID}
-				}
+		for _, server := range d.Topology.Servers {
+			if roles[server.ID] == api.RoleStorage && slices.ContainsFunc(r.VnfcInstanceIds, func(name string) bool {
+				named := topology.Named(d.Topology.Servers, name)
+				// A retry of Tacker's v2 API names the server that was replaced before its END failed.
+				return len(named) == 0 || slices.ContainsFunc(named, func(n api.Server) bool { return n.ID == server.ID })
+			}) {
+				servers = []string{server.ID}
 			}
 		}
 		for _, v := range d.Topology.Volumes {

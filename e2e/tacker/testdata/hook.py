@@ -33,6 +33,8 @@ def main():
     assert driver.get_type() == point.name
     from tacker.db import api as transactions
     transactions.get_engine()  # tacker-conductor has used its database before it calls a hook
+    if said["hook"].startswith("heal_"):
+        said["request"].setdefault("additional_params", {})  # Tacker's object has them always
     instance, request = objects(said["vnf_instance"]), objects(said["request"])
     keywords = dict(context=SimpleNamespace(project_id="administrators", is_admin=True), vnf_instance=instance, **{said["request_name"]: request}, **said["keywords"])
     if not said["hook"].startswith("modify_information"):

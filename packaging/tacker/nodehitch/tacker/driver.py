@@ -12,6 +12,7 @@ from typing import Any, Callable, List, Set, TypeVar, cast
 from nodehitch import client
 from nodehitch.tacker import base_hot, hooks, kept, occurrence, packages, vim
 from nodehitch.tacker.hooks import Hook
+from tacker import conf
 from tacker.common import exceptions
 from tacker.vnflcm import utils as vnflcm_utils
 from tacker.vnfm.mgmt_drivers import vnflcm_abstract_driver
@@ -89,14 +90,17 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
                                "the driver has mended it, and nothing else was done: retry the operation" % vnf_instance.id)
         vnf = _begin(context, vnf_instance)
         servers = _servers(vnf_instance, heal_vnf_request)
-        vnf.start("HEAL", vnfcInstanceIds=servers)
+        vnf.start_heal(_emptied(vnf_instance, heal_vnf_request), "its VDU requires it. From Tacker 2025.2 on, set heal_vnfc_block_storage = false "
+                       "in [vnf_lcm] of tacker.conf; before, instantiate a VNF of a package without the requirement",
+                       vnfcInstanceIds=servers, **hooks.of_heal("start", heal_vnf_request.additional_params))
         if not servers:  # Tacker makes the stack of the entire VNF anew, from these
             info = vnf_instance.instantiated_vnf_info
             info.additional_params = {**(info.additional_params or {}), **vnf.join_parameters()}
 
     @hook
     def heal_end(self, context: Any, vnf_instance: Any, heal_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
-        _end(context, vnf_instance, "HEAL", vnfcInstanceIds=_servers(vnf_instance, heal_vnf_request))
+        _end(context, vnf_instance, "HEAL", vnfcInstanceIds=_servers(vnf_instance, heal_vnf_request),
+             **hooks.of_heal("end", heal_vnf_request.additional_params))
 
     @hook
     def change_external_connectivity_start(self, context: Any, vnf_instance: Any, change_ext_conn_request: Any, grant: Any, grant_request: Any,
@@ -193,6 +197,16 @@ def _servers(vnf_instance: Any, request: Any) -> List[str]:
     """The Nova servers of the VNFCs that a HEAL names; none for the entire VNF. The controller refuses a name that no VNFC has."""
     servers = {each.id: each.compute_resource.resource_id for each in vnf_instance.instantiated_vnf_info.vnfc_resource_info}
     return [servers.get(each, each) for each in request.vnfc_instance_id or []]
+
+
+def _emptied(vnf_instance: Any, request: Any) -> List[str]:
+    """The volumes that Tacker replaces with the VNFCs that a HEAL names. Before 2025.2 it knows no setting, and replaces each."""
+    lcm, info = conf.CONF.vnf_lcm, vnf_instance.instantiated_vnf_info
+    key = getattr(lcm, "heal_include_block_storage_key", "")
+    if not (request.additional_params or {}).get(key, getattr(lcm, "heal_vnfc_block_storage", True)):
+        return []
+    required = [volume for each in info.vnfc_resource_info if each.id in (request.vnfc_instance_id or []) for volume in each.storage_resource_ids]
+    return [each.virtual_storage_desc_id for each in info.virtual_storage_resource_info if each.id in required]
 
 
 def _points(request: Any) -> List[str]:

@@ -6,7 +6,7 @@ No topology is sent: the controller observes the stack itself.
 import logging
 import os
 import time
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 from nodehitch import client
 from nodehitch.tacker import settings
@@ -19,6 +19,18 @@ CERTIFICATE_LINES = "nodehitch_root_certificate_lines"
 PIN = "nodehitch_pin"
 JOIN_TOKEN = "nodehitch_join_token"
 JOIN_PARAMETERS = (CONTROLLER_URLS, ROOT_CERTIFICATE, CERTIFICATE_LINES, PIN, JOIN_TOKEN)
+
+# What the additionalParams of a HEAL may say of the storage server, by its name in the API. The controller judges the values.
+OF_HEAL = {"persistent_volumes": "persistentVolumes", "old_server_is_off": "oldServerIsOff"}
+
+
+def of_heal(phase: str, parameters: Optional[client.Object]) -> client.Object:
+    """What a phase of a HEAL says of the storage server.
+
+    What becomes of the PersistentVolumes is the START's: an END whose START was taken back could not withdraw them any more.
+    """
+    return {member: parameters[name] for name, member in OF_HEAL.items()
+            if parameters and name in parameters and (phase == "start" or name == "old_server_is_off")}
 
 
 class Hook:
@@ -58,9 +70,19 @@ class Hook:
             if known.get(path) != client.sha256_of(source):
                 self._controller.put_file(self._instance, path, source, self._left())
 
-    def start(self, operation: str, **members: Any) -> None:
-        """Post the START of an operation and wait for it."""
-        self._operate(operation, "START", members)
+    def start(self, operation: str, **members: Any) -> client.Object:
+        """Post the START of an operation, wait for it and return its record."""
+        return self._operate(operation, "START", members)
+
+    def start_heal(self, emptied: Sequence[str], why: str, **members: Any) -> None:
+        """Post the START of a HEAL. emptied are the volumes that Tacker replaces by empty ones, and why.
+
+        The controller learns of them from Heat, when they are gone.
+        """
+        record = self.start("HEAL", **members)
+        if emptied and record.get("persistentVolumes") == "keep":
+            raise client.Error("the heal is to keep the PersistentVolumes of the storage server, and Tacker would replace the volume %s by an empty "
+                               "one: %s. Nothing was changed. Fail the operation" % (", ".join(emptied), why))
 
     def end(self, operation: str, **members: Any) -> None:
         """Post the END of an operation and wait for it."""
@@ -115,12 +137,12 @@ class Hook:
             return True
         return "k8s_cluster_installation_param" in instance["additionalParams"]
 
-    def _operate(self, operation: str, phase: str, members: client.Object, step: Optional[str] = None) -> None:
-        request = {key: value for key, value in members.items() if value}
+    def _operate(self, operation: str, phase: str, members: client.Object, step: Optional[str] = None) -> client.Object:
+        request = {key: value for key, value in members.items() if value not in (None, [])}
         request.update(operation=operation, phase=phase)
         if self._occurrence is not None:
             request["idempotencyKey"] = "%s:%s:%s" % (self._occurrence, operation, step or phase)
-        self._controller.operate(self._instance, request, self._left())
+        return self._controller.operate(self._instance, request, self._left())
 
     def _patiently(self, call: Any) -> Any:
         return client.patiently(self._end, call)

@@ -13,7 +13,7 @@ import warnings
 from typing import Any, Dict, List
 
 from nodehitch import client
-from nodehitch.tacker.hooks import Hook
+from nodehitch.tacker.hooks import Hook, of_heal
 
 OPERATIONS = {
     "instantiate": "INSTANTIATE", "scale": "SCALE", "heal": "HEAL", "terminate": "TERMINATE", "modify_information": "MODIFY_INFO",
@@ -63,6 +63,9 @@ def run(said: client.Object) -> None:
         vnf.rolled_back("SCALE", stackId=_stack(instance), **_members(said))
     elif operation not in OPERATIONS:
         return  # of another rollback: Tacker's
+    elif said["operation"] == "heal_start":
+        emptied = [each["resourceTemplateId"] for each in _removed(said, "STORAGE")]
+        vnf.start_heal(emptied, 'additionalParams has "all": true. Heal without it', **_members(said))
     elif phase == "start":
         vnf.start(OPERATIONS[operation], **_members(said))
     else:
@@ -95,17 +98,30 @@ def _members(said: client.Object) -> client.Object:
     hook, request = said["operation"], said["request"]
     if hook in ("scale_start", "scale_end", "scale_rollback_end"):
         scaling = {key: request[key] for key in ("type", "aspectId", "numberOfSteps")}
-        leaving = [each["resource"]["resourceId"] for each in (said["grant_request"] or {}).get("removeResources") or [] if each["type"] == "COMPUTE"]
+        leaving = [each["resource"]["resourceId"] for each in _removed(said, "COMPUTE")]
         return {**scaling, "vnfcInstanceIds": leaving} if hook == "scale_start" else scaling
-    if hook == "heal_start" and request.get("vnfcInstanceId"):
-        servers = _vnfcs(said["vnf_instance"])
-        return {"vnfcInstanceIds": [servers.get(each, each) for each in request["vnfcInstanceId"]]}  # the controller refuses what is no VNFC
-    if hook == "heal_end" and request.get("vnfcInstanceId"):
-        before = (said.get(KEPT) or {}).get(BEFORE)
-        return {"vnfcInstanceIds": [each for each in _servers(said["vnf_instance"]) if before is not None and each not in before]}
+    if hook in ("heal_start", "heal_end"):
+        return {"vnfcInstanceIds": _healed(said), **of_heal(hook[len("heal_"):], request.get("additionalParams"))}
     if hook.startswith("change_external_connectivity_"):
         return {"connectionPointNames": [point["cpdId"] for link in request["extVirtualLinks"] for point in link["extCps"]]}
     return {}
+
+
+def _healed(said: client.Object) -> List[str]:
+    """The servers of the VNFCs that a HEAL names, before Heat or after it; none for the entire VNF."""
+    names = said["request"].get("vnfcInstanceId")
+    if not names:
+        return []
+    if said["operation"] == "heal_start":
+        servers = _vnfcs(said["vnf_instance"])
+        return [servers.get(each, each) for each in names]  # the controller refuses what is no VNFC
+    before = (said.get(KEPT) or {}).get(BEFORE)
+    return [each for each in _servers(said["vnf_instance"]) if before is not None and each not in before]
+
+
+def _removed(said: client.Object, kind: str) -> List[client.Object]:
+    """What the grant says of the resources of a kind that Tacker takes away."""
+    return [each for each in (said["grant_request"] or {}).get("removeResources") or [] if each["type"] == kind]
 
 
 def _stack(instance: client.Object) -> str:
