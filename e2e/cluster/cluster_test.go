@@ -42,6 +42,8 @@ type shape struct {
 	installed bool
 	// shares: each machine has a share of the processors that is its own.
 	shares bool
+	// emulated: workers are virtual machines, whose kernel has an NFS client.
+	emulated bool
 }
 
 // newCluster makes an instance of one storage server, one master and two workers. The
