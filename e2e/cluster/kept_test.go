@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +58,8 @@ func TestKept(t *testing.T) {
 			if !c.short {
 				results.LongOnly(t)
 			}
-			w := newWorld(t).keeps()
+			w := newWorld(t).keepsIn(shape{workers: 1, emulated: true})
+			w.refused()
 			for i := range c.destructions {
 				w.survives(r, i+1, c.ways[i%len(c.ways)])
 			}
@@ -66,10 +68,13 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// keeps makes a cluster that keeps its PersistentVolumes, of which one is claimed and written to.
-func (w *world) keeps() *writers {
+// keepsIn makes a cluster that keeps its PersistentVolumes, of which one is claimed and written to.
+func (w *world) keepsIn(s shape) *writers {
 	w.T.Helper()
-	c := w.newClusterOf(shape{workers: 1, emulated: true})
+	c := w.newClusterOf(s)
+	if s.cloud != nil {
+		c.shows()
+	}
 	c.newKubernetes()
 	c.Apply(c.keepBody(), packageDir)
 	userData := c.UserData()
@@ -106,6 +111,15 @@ func (c *cluster) keepBody() string {
 // oldServerIsOff is an operator's word, without which nothing is kept where no cloud is asked.
 const oldServerIsOff = "--old-server-is-off"
 
+// refused: without a cloud nothing shows that the old server is gone, so an operator has to.
+func (w *writers) refused() {
+	w.T.Helper()
+	s := <-w.Begin(api.Heal, sitetest.PhaseStart, sitetest.VNFC(w.storage().Server))
+	if s.Code != 1 || !strings.Contains(s.Stderr, "no cloud is configured") || !strings.Contains(s.Stderr, oldServerIsOff) {
+		w.T.Errorf("a START that keeps the volumes, without a cloud: %s", s)
+	}
+}
+
 // survives replaces the storage server once.
 func (w *writers) survives(r *results.Case, n int, by way) {
 	w.T.Helper()
@@ -123,7 +137,7 @@ func (w *writers) survives(r *results.Case, n int, by way) {
 
 	s := w.Redraw(old.Server, old.Address())
 	w.bootStorage(s, by)
-	w.Operate(api.Heal, sitetest.VNFC(s), oldServerIsOff)
+	w.Operate(api.Heal, sitetest.VNFC(s)) // what the START was told holds
 	served := w.served(s)
 	w.write("the storage server is replaced", waiting)
 	write, open := w.first(waiting, report.Append, report.Lock, report.Deleted), w.first(waiting, report.Open)
