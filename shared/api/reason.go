@@ -45,7 +45,9 @@ const (
 	ReasonNotMounted       Reason = "NotMounted"
 	ReasonServerNotRunning Reason = "ServerNotRunning"
 	ReasonExportRefused    Reason = "ExportRefused"
-	ReasonServed           Reason = "Served"
+	// ReasonClientsNotRecorded is what PersistentVolumes that are kept at a heal need.
+	ReasonClientsNotRecorded Reason = "ClientsNotRecorded"
+	ReasonServed             Reason = "Served"
 
 	ReasonInstalled          Reason = "Installed"
 	ReasonPackageUnavailable Reason = "PackageUnavailable"
@@ -162,10 +164,11 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonMountFailed:       {"systemd could not mount the volume", "read the message and the unit's journal", passing},
 	ReasonMounted:           {"each volume is mounted at its path, with its assigned filesystem UUID", "", passing},
 
-	ReasonNotMounted:       {"the volume of an exported directory, or of a registry's data, is not mounted, so its data is not served", "look at the condition VolumesMounted", passing},
-	ReasonServerNotRunning: {"nfs-server is not active", "read the unit's journal; the agent starts it again", passing},
-	ReasonExportRefused:    {"exportfs refused an entry, or the kernel does not serve it", "read the message", final},
-	ReasonServed:           {"nfs-server is active, and exportfs lists exactly the desired entries", "", passing},
+	ReasonNotMounted:         {"the volume of an exported directory, or of a registry's data, is not mounted, so its data is not served", "look at the condition VolumesMounted", passing},
+	ReasonServerNotRunning:   {"nfs-server is not active", "read the unit's journal; the agent starts it again", passing},
+	ReasonClientsNotRecorded: {"the NFS server does not keep the record of its clients on the volume, so a server that replaces this one would refuse them their locks", "read the message, which says what to do", passing},
+	ReasonExportRefused:      {"exportfs refused an entry, or the kernel does not serve it", "read the message", final},
+	ReasonServed:             {"nfs-server is active, and exportfs lists exactly the desired entries", "", passing},
 
 	ReasonInstalled:          {"what the condition names is installed", "", passing},
 	ReasonPackageUnavailable: {"the distribution's package could not be installed", "check the package sources and the proxy", passing},

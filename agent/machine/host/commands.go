@@ -124,6 +124,10 @@ func unexportCommand(directory, client string) Command {
 	return Command{Argv: []string{"exportfs", "-u", client + ":" + directory}, Limit: time.Minute}
 }
 
+func scopeHelpCommand() Command {
+	return Command{Argv: []string{"rpc.nfsd", "--scope", "nodehitch", "--help"}, Reads: true, Limit: time.Minute}
+}
+
 func journalCommand(unit string) Command {
 	return Command{Argv: []string{"journalctl", "--no-pager", "-q", "-o", "cat", "-b", "-n", "6", "-u", unit}, Reads: true, Limit: 5 * time.Second}
 }

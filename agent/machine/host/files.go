@@ -103,7 +103,7 @@ func (f *files) Remove(path string) error {
 	}
 	f.changes.File()
 	dir := filepath.Dir(path)
-	if strings.HasSuffix(dir, ".d") && !strings.HasSuffix(dir, "exports.d") {
+	if strings.HasSuffix(dir, ".d") && !strings.HasSuffix(dir, "exports.d") && !strings.HasSuffix(dir, "nfs.conf.d") {
 		// A drop-in directory with files of others is not empty, and stays.
 		if os.Remove(dir) == nil {
 			dir = filepath.Dir(dir)

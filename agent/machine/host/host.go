@@ -164,6 +164,9 @@ type Units interface {
 	Restart(ctx context.Context, name string) error
 	// CommandLine is the argv of the unit's main process, nil if none runs.
 	CommandLine(ctx context.Context, name string) ([]string, error)
+	// OpenFiles are the paths of the files that the unit's main process has open, nil if none
+	// runs.
+	OpenFiles(ctx context.Context, name string) ([]string, error)
 	// Said is the end of what a unit has logged since boot, on one line; "" if it is unknown.
 	Said(ctx context.Context, name string) string
 	// OfProcess is the name of the unit that a process belongs to.
@@ -219,8 +222,20 @@ type Export struct {
 	Options           []string
 }
 
+// NFSState is what the kernel's NFS server does now; all zero if it does not run.
+type NFSState struct {
+	Threads int
+	// Clients of NFSv4, each with its lease.
+	Clients int
+	// Version3 says that NFSv3 is offered too.
+	Version3 bool
+}
+
 // NFS is the kernel's NFS server, as exportfs(8) sees it.
 type NFS interface {
+	State() (NFSState, error)
+	// SetsScope reports whether rpc.nfsd can set NFSv4.1's scope (nfs-utils 2.6.3 and later).
+	SetsScope(ctx context.Context) (bool, error)
 	// Exported returns the server's table.
 	Exported(ctx context.Context) ([]Export, error)
 	// Reexport synchronizes the table with the files.

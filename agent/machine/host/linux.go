@@ -23,7 +23,7 @@ func LinuxAt(paths Paths, log *slog.Logger) *Host {
 		Mounts:      mounts,
 		Units:       &systemd{run: run, changes: changes, proc: paths.Proc},
 		Packages:    packages(paths, run),
-		NFS:         &nfs{run: run, resolver: net.DefaultResolver},
+		NFS:         &nfs{run: run, resolver: net.DefaultResolver, proc: paths.Proc},
 		Programs:    &enginePrograms{run: run},
 		Engine:      newDocker(paths.EngineSocket, changes),
 		Ports:       &ports{proc: paths.Proc},

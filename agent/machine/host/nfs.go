@@ -3,9 +3,14 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -13,6 +18,49 @@ import (
 type nfs struct {
 	run      *Runner
 	resolver *net.Resolver
+	proc     string
+}
+
+func (n *nfs) State() (NFSState, error) {
+	var state NFSState
+	threads, err := n.file("threads")
+	if err != nil || threads == "" {
+		return state, err
+	}
+	if state.Threads, err = strconv.Atoi(threads); err != nil {
+		return state, fmt.Errorf("reading the number of the NFS server's threads: %w", err)
+	}
+	versions, err := n.file("versions")
+	if err != nil {
+		return state, err
+	}
+	state.Version3 = slices.Contains(strings.Fields(versions), "+3")
+	// Linux before 5.3 has no list of its clients.
+	clients, err := os.ReadDir(filepath.Join(n.proc, "fs/nfsd/clients"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return state, err
+	}
+	state.Clients = len(clients)
+	return state, nil
+}
+
+// file is what the kernel's NFS server says in one of its files, "" if it is not loaded.
+func (n *nfs) file(name string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(n.proc, "fs/nfsd", name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(content)), err
+}
+
+// SetsScope asks for the help text: rpc.nfsd then exits with 2 in any case, and says before
+// it that an option is unknown. The help text of no version names the option.
+func (n *nfs) SetsScope(ctx context.Context) (bool, error) {
+	result, err := n.run.Run(ctx, scopeHelpCommand())
+	if err != nil && result.Code != 2 {
+		return false, err
+	}
+	return !strings.Contains(result.Stderr, "Invalid argument"), nil
 }
 
 func (n *nfs) Exported(ctx context.Context) ([]Export, error) {

@@ -112,19 +112,9 @@ func (s *systemd) Restart(ctx context.Context, name string) error {
 }
 
 func (s *systemd) CommandLine(ctx context.Context, name string) ([]string, error) {
-	var pid uint32
-	err := s.with(ctx, func(c *dbus.Conn) error {
-		property, err := c.GetServicePropertyContext(ctx, name, "MainPID")
-		if err == nil {
-			pid, _ = property.Value.Value().(uint32)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("asking systemd for the main process of %s: %w", name, err)
-	}
-	if pid == 0 {
-		return nil, nil
+	pid, err := s.mainProcess(ctx, name)
+	if err != nil || pid == 0 {
+		return nil, err
 	}
 	content, err := os.ReadFile(filepath.Join(s.proc, strconv.FormatUint(uint64(pid), 10), "cmdline"))
 	if errors.Is(err, fs.ErrNotExist) { // it ended meanwhile
@@ -134,6 +124,40 @@ func (s *systemd) CommandLine(ctx context.Context, name string) ([]string, error
 		return nil, fmt.Errorf("reading the command line of %s: %w", name, err)
 	}
 	return splitCommandLine(content), nil
+}
+
+func (s *systemd) OpenFiles(ctx context.Context, name string) ([]string, error) {
+	pid, err := s.mainProcess(ctx, name)
+	if err != nil || pid == 0 {
+		return nil, err
+	}
+	directory := filepath.Join(s.proc, strconv.FormatUint(uint64(pid), 10), "fd")
+	entries, err := os.ReadDir(directory)
+	if err != nil && !gone(err) {
+		return nil, fmt.Errorf("reading the open files of %s: %w", name, err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if path, err := os.Readlink(filepath.Join(directory, e.Name())); err == nil { // else it is closed meanwhile
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// mainProcess is the id of a unit's main process, 0 if none runs.
+func (s *systemd) mainProcess(ctx context.Context, name string) (pid uint32, err error) {
+	err = s.with(ctx, func(c *dbus.Conn) error {
+		property, err := c.GetServicePropertyContext(ctx, name, "MainPID")
+		if err == nil {
+			pid, _ = property.Value.Value().(uint32)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("asking systemd for the main process of %s: %w", name, err)
+	}
+	return pid, nil
 }
 
 func (s *systemd) OfProcess(ctx context.Context, pid int) (name string, err error) {

@@ -30,13 +30,17 @@ func (s *exports) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 	if len(entries) == 0 {
 		return s.planRemoval(ctx)
 	}
-	p := &exportPlan{steps: s.steps, section: desired.Storage}
+	want, err := settingsOf(desired.Storage)
+	if err != nil {
+		return converge.Plan{}, converge.Fail(api.ReasonInvalidDocument, "%v", err)
+	}
+	p := &exportPlan{steps: s.steps, section: desired.Storage, settings: want}
 	if err := p.plan(ctx, entries, software.ProxyOf(desired)); err != nil {
-		return converge.Plan{}, err
+		p.problems = append(p.problems, err)
 	}
 	return converge.Plan{
 		Actions: p.actions, Reason: api.ReasonServed,
-		Message: fmt.Sprintf("%d exports served", len(entries)),
+		Message: fmt.Sprintf("%d exports served%s", len(entries), p.notes),
 	}, errors.Join(p.problems...)
 }
 
@@ -47,8 +51,11 @@ const exportGroup = "exports"
 type exportPlan struct {
 	*steps
 	section  *api.StorageSection
+	settings settings
 	actions  []converge.Action
 	problems []error
+	// notes are appended to the message.
+	notes string
 }
 
 func (p *exportPlan) do(summary string, f func(context.Context) error) {
@@ -64,6 +71,9 @@ func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy)
 	}
 	p.actions = installing
 	mounted := p.mounted()
+	if err := p.settle(ctx, p.settings, mounted, len(installing) > 0); err != nil {
+		return err
+	}
 	entries := slices.DeleteFunc(slices.Clone(wanted), func(e entry) bool {
 		m, ok := mounted[e.mountPath]
 		return !ok || !p.directory(e, m)
@@ -103,7 +113,7 @@ func (p *exportPlan) mounted() map[string]host.Mount {
 	for i := range p.section.Volumes {
 		v := &p.section.Volumes[i]
 		exported := func(e api.StorageExport) bool { return strings.HasPrefix(e.Directory+"/", v.MountPath+"/") }
-		if !slices.ContainsFunc(p.section.Exports, exported) {
+		if !slices.ContainsFunc(p.section.Exports, exported) && (i > 0 || p.settings.records == "") {
 			continue
 		}
 		m := (&view{mounts: mounts}).at(v.MountPath)

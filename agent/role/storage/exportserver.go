@@ -125,6 +125,13 @@ func (s *exports) planRemoval(ctx context.Context) (converge.Plan, error) {
 			{Summary: "leave " + nfsServer, Group: exportGroup, Do: s.leaveServer},
 		}
 	}
+	differ, err := s.differing([]file{{path: dropInPath(nfsServer)}, {path: dropInPath(nfsdcld)}, {path: settingsPath}})
+	if err != nil {
+		return plan, err
+	}
+	if len(differ) > 0 || have.Scope+have.Records != "" {
+		plan.Actions = append(plan.Actions, converge.Action{Summary: "remove the settings of " + nfsServer, Group: exportGroup, Do: s.leaveSettings})
+	}
 	return plan, nil
 }
 

@@ -15,6 +15,10 @@ type owned struct {
 	Volumes []ownedVolume `json:"volumes,omitempty"`
 	// Server says that nfs-server was enabled or started by the agent.
 	Server bool `json:"server,omitempty"`
+	// Scope is the NFS server's: if it runs, it was started with the settings for this scope.
+	Scope string `json:"scope,omitempty"`
+	// Records is the directory on a volume where the NFS server's clients are recorded.
+	Records string `json:"records,omitempty"`
 }
 
 // ownedVolume is a volume that the agent has mounted, or planned to.

@@ -60,6 +60,11 @@ func TestOrderOfEverything(t *testing.T) {
 		"start volume.mount",
 		"write " + journalOf(volume),
 		"install [NFS server]",
+		"write /etc/systemd/system/nfs-server.service.d/nodehitch.conf",
+		"write /etc/nfs.conf.d/nodehitch.conf",
+		"reload systemd",
+		"restart nfs-server.service",
+		"write /var/lib/nodehitch/agent/inventory.json",
 		"make /volume/nfs/pv1",
 		"write /etc/exports.d/nodehitch.exports",
 		"write /var/lib/nodehitch/agent/inventory.json",
@@ -297,7 +302,7 @@ func TestReasonsAreRegistered(t *testing.T) {
 	for _, reason := range []api.Reason{
 		api.ReasonWaitingForDevice, api.ReasonAmbiguousDevice, api.ReasonSizeMismatch, api.ReasonForeignData, api.ReasonUnreadable,
 		api.ReasonNoPermit, api.ReasonFormatInterrupted, api.ReasonFormatFailed, api.ReasonGrowFailed, api.ReasonMountPointBusy, api.ReasonMountFailed,
-		api.ReasonMounted, api.ReasonNotMounted, api.ReasonServerNotRunning, api.ReasonExportRefused, api.ReasonServed,
+		api.ReasonMounted, api.ReasonNotMounted, api.ReasonServerNotRunning, api.ReasonExportRefused, api.ReasonClientsNotRecorded, api.ReasonServed,
 		api.ReasonPackageUnavailable, api.ReasonPackageManagerBusy, api.ReasonInvalidDocument, api.ReasonRemoved,
 	} {
 		if api.Reasons[reason].Meaning == "" {

@@ -58,6 +58,7 @@ type Machine struct {
 	Space int64
 	// Table is the NFS server's.
 	Table []host.Export
+	NFSD  NFSDState
 	// Fail makes an operation fail; operations are named as in Trace, without details.
 	Fail map[string]error
 	// Before is called before each change, with its line of the trace.
@@ -184,7 +185,7 @@ func (m *Machine) Reboot() {
 // Server says that the NFS server is installed, enabled and runs.
 func Server(m *Machine) {
 	m.Installed[host.NFSServer] = true
-	m.Units["nfs-server.service"] = &UnitState{Enabled: true, Active: true}
+	m.bring(host.NFSServer)
 }
 
 // Directory is a directory of the root disk.

@@ -16,7 +16,8 @@ type service struct {
 // puts any other on its machine with Runs, or as a UnitState of its own: it can be
 // started, stopped, restarted, reloaded, enabled and disabled.
 var services = map[string]service{
-	"nfs-server.service": {brought: host.NFSServer, started: true, start: (*Machine).readExports},
+	nfsServer: {brought: host.NFSServer, started: true, installed: (*Machine).startNFSD, start: (*Machine).startNFSD},
+	nfsdcld:   {brought: host.NFSServer, started: true, installed: (*Machine).openRecord, start: (*Machine).openRecord},
 	keepalivedService: {
 		brought:   host.Keepalived, // not started: it has no configuration yet
 		installed: (*Machine).bringSample, start: (*Machine).loadKeepalived, reload: (*Machine).loadKeepalived, stop: (*Machine).stopKeepalived,

@@ -260,6 +260,19 @@ func (h packages) Install(_ context.Context, proxy host.Proxy, needs ...host.Sof
 
 type nfs struct{ *Machine }
 
+func (h nfs) State() (host.NFSState, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.stateOfNFSD(), nil
+}
+
+func (h nfs) SetsScope(context.Context) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes.Read()
+	return h.NFSD.SetsScope, nil
+}
+
 var errNoServer = errors.New("exportfs: no such program is installed")
 
 func (h nfs) Exported(context.Context) ([]host.Export, error) {

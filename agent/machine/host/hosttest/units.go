@@ -162,6 +162,12 @@ func (m *Machine) boot(name string) error {
 			return nil
 		}
 	}
+	if err := m.wanted(name, u); err != nil {
+		if errors.Is(err, errSkipped) {
+			return nil
+		}
+		return err
+	}
 	if strings.HasSuffix(name, ".mount") {
 		if err := m.mount(u.Loaded); err != nil {
 			return err
@@ -179,6 +185,9 @@ func (m *Machine) halt(name string, u *UnitState) error {
 	if where := setting(u.Loaded, "Where"); where != "" {
 		if slices.ContainsFunc(m.Table, func(e host.Export) bool { return strings.HasPrefix(e.Directory, where+"/") }) {
 			return errors.New("failed: target is busy")
+		}
+		if err := m.releaseRecord(where); err != nil {
+			return err
 		}
 		m.unmount(where)
 	}
@@ -221,6 +230,15 @@ func (h units) CommandLine(_ context.Context, name string) ([]string, error) {
 		return u.Argv, nil
 	}
 	return nil, nil
+}
+
+func (h units) OpenFiles(_ context.Context, name string) ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := h.Units[name]; name != nfsdcld || u == nil || !u.Active {
+		return nil, nil
+	}
+	return h.recordFiles(), nil
 }
 
 func (h units) Said(_ context.Context, name string) string {

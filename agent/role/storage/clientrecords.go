@@ -1,0 +1,171 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// nfsdcld keeps the record of the clients of the kernel's NFS server in a database. A client
+// that is not in it gets none of its opens and locks back after a restart of the server.
+const (
+	nfsdcld = "nfsdcld.service"
+	// defaultRecords is where nfs-utils has the record.
+	defaultRecords = "/var/lib/nfs/nfsdcld"
+	database       = "main.sqlite"
+	// hotJournal has what a nfsdcld that was killed has not finished.
+	hotJournal = database + "-journal"
+)
+
+// clientRecord is where the clients are recorded now.
+type clientRecord struct {
+	// directory of the database that nfsdcld has open, "" if it does not run.
+	directory string
+	// used says that the kernel tells nfsdcld its clients.
+	used bool
+}
+
+func (s *steps) recorded(ctx context.Context) (clientRecord, error) {
+	paths, err := s.Host.Units.OpenFiles(ctx, nfsdcld)
+	var r clientRecord
+	for _, path := range paths {
+		if filepath.Base(path) == database {
+			r.directory = filepath.Dir(path)
+		}
+		// The kernel has this pipe only while it uses nfsdcld.
+		r.used = r.used || strings.HasSuffix(path, "/nfsd/cld")
+	}
+	return r, err
+}
+
+func (r clientRecord) elsewhere(directory string) bool { return r.directory != directory }
+
+// recordsIn is the directory for the record, "" if that is none of the agent's business.
+func (s settings) recordsIn(have owned) string {
+	if s.records == "" && have.Records != "" {
+		return defaultRecords
+	}
+	return s.records
+}
+
+// moveRecord ends nfsdcld and copies the record into the directory, if it is elsewhere. The
+// kernel waits meanwhile: an upcall that nobody reads lasts for 30 s. If nothing is served, what
+// is on the volume is the record of the server before, and stays.
+func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) error {
+	if directory == "" {
+		return nil
+	}
+	found, err := s.recorded(ctx)
+	if err != nil || !found.elsewhere(directory) {
+		return err
+	}
+	if err := s.Host.Units.Stop(ctx, nfsdcld); err != nil {
+		return err
+	}
+	from := found.directory
+	if from == "" { // it was stopped before a crash
+		from = s.configuredRecords()
+	}
+	target := filepath.Join(directory, database)
+	if _, err := s.Host.Files.Mode(target); from == directory || !serves && err == nil {
+		return nil
+	}
+	content, err := s.Host.Files.Read(filepath.Join(from, database))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	journal, err := s.Host.Files.Read(filepath.Join(from, hotJournal))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	// A journal beside a database that it is not of would damage it.
+	if err := s.Host.Files.Remove(target); err != nil {
+		return err
+	}
+	if err := s.Host.Files.Remove(filepath.Join(directory, hotJournal)); err != nil {
+		return err
+	}
+	if len(journal) > 0 {
+		if err := s.Host.Files.Write(filepath.Join(directory, hotJournal), journal, 0o600); err != nil {
+			return err
+		}
+	}
+	return s.Host.Files.Write(target, content, 0o600)
+}
+
+// configuredRecords is where nfsdcld had the record when the agent wrote its configuration.
+func (s *steps) configuredRecords() string {
+	content, _ := s.Host.Files.Read(settingsPath) // without one, nfs-utils' own
+	for line := range strings.Lines(string(content)) {
+		if directory, ok := strings.CutPrefix(strings.TrimSpace(line), "storagedir="); ok {
+			return directory
+		}
+	}
+	return defaultRecords
+}
+
+// recordLimit is how long nfsdcld may take to open its database: it does that only after it has
+// told systemd that it runs.
+const recordLimit = 10 * time.Second
+
+func (s *steps) awaitRecord(ctx context.Context, want settings) error {
+	if want.records == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		found, err := s.recorded(ctx)
+		if err == nil && found.directory == want.records && found.used {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			said := s.Host.Units.Said(context.WithoutCancel(ctx), nfsdcld)
+			return converge.Wait(api.ReasonClientsNotRecorded, "the NFS server's clients are not recorded in %s after %s: nfsdcld has its database in %q, expected it there; it says: %s",
+				want.records, recordLimit, found.directory, said)
+		}
+	}
+}
+
+// leaveSettings undoes the settings. If the NFS server goes on for others, so does its record.
+func (s *steps) leaveSettings(ctx context.Context) error {
+	have, err := s.owned()
+	if err != nil {
+		return err
+	}
+	if have.Records != "" {
+		state, err := s.Host.NFS.State()
+		if err != nil {
+			return err
+		}
+		if err := s.moveRecord(ctx, defaultRecords, state.Threads > 0); err != nil {
+			return fmt.Errorf("moving the record of the NFS server's clients to %s: %w", defaultRecords, err)
+		}
+	}
+	err = s.writeSettings(ctx, []file{{path: dropInPath(nfsServer)}, {path: dropInPath(nfsdcld)}, {path: settingsPath}})
+	if err != nil {
+		return err
+	}
+	if server, err := s.Host.Units.Unit(ctx, nfsServer); err != nil {
+		return err
+	} else if have.Records != "" && server.Active == "active" {
+		if err := s.Host.Units.Start(ctx, nfsdcld); err != nil {
+			return err
+		}
+	}
+	return s.own(func(o *owned) { o.Scope, o.Records = "", "" })
+}

@@ -1,0 +1,296 @@
+package storage_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const (
+	nfsConf        = "/etc/nfs.conf.d/nodehitch.conf"
+	records        = "/volume/.nodehitch/nfs-clients"
+	recorded       = records + "/main.sqlite"
+	defaultRecords = "/var/lib/nfs/nfsdcld"
+	byDefault      = defaultRecords + "/main.sqlite"
+)
+
+// keeping is a machine whose document keeps PersistentVolumes at a heal.
+func keeping(t *testing.T, parts ...hosttest.Part) *rig {
+	r := machine(t, append([]hosttest.Part{hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server}, parts...)...)
+	r.doc.Storage.ClientRecords = records
+	return r
+}
+
+// clients is a file of the machine in which nfsdcld has recorded clients.
+func clients(path, names string) hosttest.Part { return hosttest.WithFile(path, names, 0o600) }
+
+func TestTheServerIsStartedWithItsSettings(t *testing.T) {
+	cases := map[string]struct {
+		parts    []hosttest.Part
+		byDropIn bool
+	}{
+		"installed by the agent":    {nil, true},
+		"of the image":              {[]hosttest.Part{hosttest.Server}, true},
+		"of the image, not running": {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.Units["nfs-server.service"].Active = false }}, true},
+		"with an option for it":     {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.NFSD.SetsScope = true }}, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := machine(t, append(c.parts, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)))...)
+			r.expect(mounted, served)
+			for _, line := range []string{"[nfsd]", "scope=nodehitch-" + assigned, "lease-time=30", "grace-time=45"} {
+				if !strings.Contains(r.m.NFSD.Conf, line+"\n") {
+					t.Errorf("nfsd was started without %q:\n%s", line, r.m.NFSD.Conf)
+				}
+			}
+			if strings.Contains(r.m.NFSD.Conf, "vers3") || strings.Contains(r.m.NFSD.Conf, "storagedir") {
+				t.Errorf("PersistentVolumes are not kept, and nfsd was started with\n%s", r.m.NFSD.Conf)
+			}
+			if got := strings.Contains(r.m.NFSD.DropIn, "hostname nodehitch-"+assigned+"\n"); got != c.byDropIn {
+				t.Errorf("the unit sets the scope: %v, expected %v:\n%s", got, c.byDropIn, r.m.NFSD.DropIn)
+			}
+			r.idle()
+		})
+	}
+}
+
+func TestAServerThatServesKeepsItsName(t *testing.T) {
+	cases := map[string]hosttest.Part{
+		"it has a client":       func(m *hosttest.Machine) { m.NFSD.Clients = 1 },
+		"it exports for others": func(m *hosttest.Machine) { m.Table = []host.Export{{Directory: "/srv/other", Client: "10.0.0.0/8"}} },
+	}
+	for name, part := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server, part)
+			r.expect(mounted, served)
+			if r.file(nfsConf) != "" || r.did("restart") || r.did("stop") {
+				t.Errorf("did %q", r.m.Trace)
+			}
+			r.idle()
+			r.doc.Storage.ClientRecords = records
+			report := r.expect(mounted, "False ClientsNotRecorded")
+			r.says(report, api.ConditionExportsServed, "stop nfs-server", "`withdraw`")
+			if r.file(nfsConf) != "" || r.did("restart") || r.did("stop") {
+				t.Errorf("did %q", r.m.Trace)
+			}
+		})
+	}
+}
+
+func TestTheRecordOfTheServerBefore(t *testing.T) {
+	for name, parts := range map[string][]hosttest.Part{
+		"of the image": nil,
+		"installed by the agent": {func(m *hosttest.Machine) {
+			delete(m.Installed, host.NFSServer)
+			delete(m.Units, "nfs-server.service")
+			delete(m.Units, "nfsdcld.service")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := keeping(t, append(parts, clients(recorded, "worker1"))...)
+			r.expect(mounted, served)
+			if r.m.NFSD.Record != records || r.file(recorded) != "worker1" {
+				t.Errorf("nfsdcld has %q open with %q, expected the record of the server before", r.m.NFSD.Record, r.file(recorded))
+			}
+			if made := r.m.On(volume).Inside[".nodehitch/nfs-clients"]; made == nil || made.UID != 0 || made.Mode != 0o700 {
+				t.Errorf("the directory of the record is %+v, expected root's with 0700", made)
+			}
+			if !strings.Contains(r.m.NFSD.Conf, "vers3=n\n") || !strings.Contains(r.m.NFSD.DropIn, "is-active nfsdcld.service") {
+				t.Errorf("nfsd was started with\n%s\n%s", r.m.NFSD.Conf, r.m.NFSD.DropIn)
+			}
+			at := func(line string) int { return slices.Index(r.m.Trace, line) }
+			order := []int{at("start volume.mount"), at("write " + nfsConf), at("restart nfs-server.service"), at("write /etc/exports.d/nodehitch.exports"), at("exportfs -ra")}
+			if order[0] < 0 || !slices.IsSorted(order) {
+				t.Errorf("the order is not mount, record, start, export: %q", r.m.Trace)
+			}
+			r.idle()
+		})
+	}
+}
+
+func TestTheRecordMovesWhileTheServerServes(t *testing.T) {
+	r := serving(t, clients(byDefault, "worker1"), clients(recorded, "of long ago"), clients(records+"/main.sqlite-journal", "of long ago"))
+	r.m.NFSD.Clients, r.doc.Storage.ClientRecords = 1, records
+	started := r.m.NFSD.Conf
+	report := r.expect(mounted, served)
+	r.says(report, api.ConditionExportsServed, "NFSv3 is offered too")
+	if r.m.NFSD.Record != records || r.file(recorded) != "worker1" || r.file(records+"/main.sqlite-journal") != "" {
+		t.Errorf("nfsdcld has %q open with %q", r.m.NFSD.Record, r.file(recorded))
+	}
+	r.idle()
+	r.m.Files[recorded] = hosttest.FileState{Content: "worker1 worker2", Mode: 0o600}
+	r.doc.Storage.ClientRecords = ""
+	r.expect(mounted, served)
+	if r.m.NFSD.Record != defaultRecords || r.file(byDefault) != "worker1 worker2" {
+		t.Errorf("after the end of keep, nfsdcld has %q open with %q", r.m.NFSD.Record, r.file(byDefault))
+	}
+	r.idle()
+	if started != r.m.NFSD.Conf || r.did("restart nfs-server") || r.did("stop nfs-server") {
+		t.Errorf("a server that serves was restarted: %q", r.m.Trace)
+	}
+}
+
+// TestCrashAnywhereAroundTheRecord wants the clients in the record that is used, wherever the
+// machine stopped.
+func TestCrashAnywhereAroundTheRecord(t *testing.T) {
+	situations := map[string]func(*testing.T) *rig{
+		"a server that replaces another": func(t *testing.T) *rig {
+			return keeping(t, clients(recorded, "worker1"))
+		},
+		"a server that serves": func(t *testing.T) *rig {
+			r := serving(t, clients(byDefault, "worker1"), clients(recorded, "of long ago"))
+			r.m.NFSD.Clients, r.doc.Storage.ClientRecords = 1, records
+			return r
+		},
+		"a server that keeps nothing any more": func(t *testing.T) *rig {
+			r := keeping(t, clients(recorded, "worker1"), clients(byDefault, "of long ago"))
+			r.expect(mounted, served)
+			r.m.NFSD.Clients, r.doc.Storage.ClientRecords = 1, ""
+			return r
+		},
+	}
+	for name, situation := range situations {
+		for _, reboot := range []bool{false, true} {
+			for n := 1; n < 100; n++ {
+				crashed := true
+				t.Run(fmt.Sprintf("%s, reboot %v, before change %d", name, reboot, n), func(t *testing.T) {
+					r := situation(t)
+					if crashed = r.crashing(n); !crashed {
+						return
+					}
+					if reboot {
+						r.m.Reboot()
+					}
+					r.restart()
+					r.expect(mounted, served)
+					r.idle()
+					want := records
+					if r.doc.Storage.ClientRecords == "" {
+						want = defaultRecords
+					}
+					if got := r.file(r.m.NFSD.Record + "/main.sqlite"); r.m.NFSD.Record != want || got != "worker1" {
+						t.Errorf("nfsdcld has %q open with %q, expected worker1 in %s: %q", r.m.NFSD.Record, got, want, r.m.Trace)
+					}
+				})
+				if !crashed {
+					if n < 6 {
+						t.Errorf("%s: only %d places to crash at", name, n)
+					}
+					break
+				}
+			}
+		}
+	}
+}
+
+// At a boot without the volume nothing may run that would record clients elsewhere.
+func TestABootWithoutTheVolumeOfTheRecord(t *testing.T) {
+	r := keeping(t, hosttest.Disk(volume2, gib, hosttest.Ext4(assigned2)), clients(recorded, "worker1"))
+	r.doc.Storage.Volumes = append(r.doc.Storage.Volumes, api.StorageVolume{
+		VolumeID: volume2, SizeBytes: gib, MountPath: "/second", Filesystem: api.Ext4, FilesystemUUID: assigned2})
+	r.doc.Storage.Exports = append(r.doc.Storage.Exports, api.StorageExport{Directory: "/second/nfs", Client: "10.10.0.7", Options: []string{"rw"}})
+	disk := r.m.On(volume)
+	for _, boot := range []string{"the first", "a later one"} {
+		r.m.Detach(disk)
+		if boot != "the first" {
+			r.m.Reboot()
+		}
+		report := r.expect("False WaitingForDevice", notYet)
+		r.says(report, api.ConditionExportsServed, "nothing more is exported", "/volume")
+		if u := r.m.Units["nfs-server.service"]; boot != "the first" && u.Active || boot == "the first" && len(r.m.Table) > 0 {
+			t.Errorf("%s boot: the NFS server is %+v and exports %+v", boot, u, r.m.Table)
+		}
+		r.m.Attach(disk)
+		r.expect(mounted, served)
+		if r.m.NFSD.Record != records || r.file(recorded) != "worker1" {
+			t.Errorf("%s boot: nfsdcld has %q open with %q", boot, r.m.NFSD.Record, r.file(recorded))
+		}
+		r.idle()
+	}
+}
+
+func TestARecordThatIsNotInUse(t *testing.T) {
+	t.Run("nfsdcld has ended", func(t *testing.T) {
+		r := keeping(t)
+		r.expect(mounted, served)
+		r.m.Units["nfsdcld.service"].Active, r.m.NFSD.Clients = false, 1
+		r.expect(mounted, served)
+		if !r.m.Units["nfsdcld.service"].Active {
+			t.Error("nfsdcld does not run")
+		}
+	})
+	t.Run("the kernel uses something else", func(t *testing.T) {
+		r := keeping(t)
+		r.expect(mounted, served)
+		r.m.NFSD.OtherTracking, r.m.NFSD.Clients = true, 1
+		report := r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "does not use nfsdcld", records)
+		if r.did("stop nfs-server") {
+			t.Error("a server that serves was stopped")
+		}
+	})
+}
+
+func TestRecordsThatAreNotTaken(t *testing.T) {
+	for name, change := range map[string]func(*api.StorageSection){
+		"not on the volume":         func(s *api.StorageSection) { s.ClientRecords = "/var/lib/nfs/nfsdcld" },
+		"above it":                  func(s *api.StorageSection) { s.ClientRecords = "/volume/../etc" },
+		"the volume itself":         func(s *api.StorageSection) { s.ClientRecords = "/volume" },
+		"in an export":              func(s *api.StorageSection) { s.ClientRecords = "/volume/nfs/pv1/records" },
+		"an export in it":           func(s *api.StorageSection) { s.ClientRecords = "/volume/nfs" },
+		"the mount point exported":  func(s *api.StorageSection) { s.Exports[0].Directory = "/volume" },
+		"root of clients is root":   func(s *api.StorageSection) { s.Exports[0].Options = []string{"rw", "no_root_squash"} },
+		"more than a path":          func(s *api.StorageSection) { s.ClientRecords = records + "\n[nfsd]" },
+		"not on the first volume":   func(s *api.StorageSection) { s.ClientRecords = "/volume2/records" },
+		"relative to the directory": func(s *api.StorageSection) { s.ClientRecords = "volume/records" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := keeping(t)
+			change(r.doc.Storage)
+			r.expect(mounted, "False InvalidDocument")
+			if r.file(nfsConf) != "" || len(r.m.Table) > 0 {
+				t.Errorf("did %q", r.m.Trace)
+			}
+		})
+	}
+}
+
+func TestRemovalOfTheSettings(t *testing.T) {
+	for name, others := range map[string]bool{"the server is not used any more": false, "others export something": true} {
+		t.Run(name, func(t *testing.T) {
+			r := keeping(t)
+			r.expect(mounted, served)
+			if others {
+				r.m.Files["/etc/exports"] = hosttest.FileState{Content: "/srv/other 10.0.0.0/8(ro)\n", Mode: 0o644}
+			}
+			r.doc.Storage.Exports, r.doc.Storage.ClientRecords = []api.StorageExport{}, ""
+			r.m.Files[recorded] = hosttest.FileState{Content: "worker1", Mode: 0o600}
+			r.expect(mounted, "True Removed")
+			for path := range r.m.Files {
+				if path == nfsConf || strings.HasSuffix(path, "nfs-server.service.d/nodehitch.conf") || strings.HasSuffix(path, "nfsdcld.service.d/nodehitch.conf") {
+					t.Errorf("%s is left", path)
+				}
+			}
+			if u := r.m.Units["nfsdcld.service"]; u.Active && r.m.NFSD.Record == records {
+				t.Error("nfsdcld still has its database on the volume, which cannot be unmounted")
+			}
+			r.idle()
+			r.doc.Storage.Volumes = []api.StorageVolume{}
+			r.expect("True Removed", "True Removed")
+		})
+	}
+	t.Run("with its volume", func(t *testing.T) {
+		r := keeping(t)
+		r.expect(mounted, served)
+		r.doc.Storage = &api.StorageSection{}
+		r.expect("True Removed", "True Removed")
+		if r.mountedAt("/volume") || r.file(nfsConf) != "" {
+			t.Errorf("still there: %+v, %q", r.m.MountTable, r.file(nfsConf))
+		}
+	})
+}
