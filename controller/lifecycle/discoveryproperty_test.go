@@ -54,6 +54,26 @@ func (c *heat) Resolve(ctx context.Context, r stack.Request) (*api.Topology, err
 	return found, nil
 }
 
+// Remains is what the stack has.
+func (c *heat) Remains(_ context.Context, _ stack.Request, serverIDs, volumeIDs []string) (stack.Remains, error) {
+	left := stack.Remains{Servers: map[string]string{}, Volumes: map[string][]string{}}
+	if c.away != nil {
+		return left, c.away
+	}
+	for _, id := range volumeIDs {
+		left.Volumes[id] = nil
+	}
+	for _, s := range topology.Normalize(c.now).Servers {
+		if slices.Contains(serverIDs, s.ID) {
+			left.Servers[s.ID] = "ACTIVE"
+		}
+		for _, id := range s.VolumeIds {
+			left.Volumes[id] = append(left.Volumes[id], s.ID)
+		}
+	}
+	return left, nil
+}
+
 // heatChanges: servers come and go, also two storage servers at a time and a worker that
 // has the volume, and Heat changes the stack, or cannot be reached.
 func (h *history) heatChanges(t *rapid.T) {

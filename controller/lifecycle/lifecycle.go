@@ -90,8 +90,8 @@ const sweepEvery = time.Second
 // Run does what no request triggers, until ctx ends: it takes up what a restart or
 // a restore has left (a new epoch is in every document), fails operations at their
 // deadline, takes back a START whose END did not come, notices lost nodes, reconciles
-// again after a failure, learns the sizes of volumes that were extended, and retires servers
-// that have left their stacks.
+// again after a failure, learns the sizes of volumes that were extended, retires servers
+// that have left their stacks, and lets a storage server mount once the one before is gone.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.Start(ctx); err != nil {
 		return err
@@ -106,6 +106,9 @@ func (m *Manager) Run(ctx context.Context) error {
 			}
 			if err := m.Discovery.RetireGone(ctx); err != nil && ctx.Err() == nil {
 				m.log.Error("servers that have left their stacks cannot be retired", "error", err)
+			}
+			if err := m.Discovery.CheckFences(ctx); err != nil && ctx.Err() == nil {
+				m.log.Error("old storage servers cannot be looked for", "error", err)
 			}
 		})
 	})

@@ -69,6 +69,9 @@ type CarriedOver struct {
 	Wave       []string `json:"upgradedMembers,omitempty"`
 	Paused     string   `json:"pausedUpgrade,omitempty"`
 	Renews     string   `json:"renewingMaster,omitempty"`
+
+	VolumeServer      string `json:"volumeServer,omitempty"`
+	VolumeServerShown string `json:"volumeServerShown,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.

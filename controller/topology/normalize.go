@@ -25,7 +25,7 @@ func Normalize(t *api.Topology) *api.Topology {
 		n.Servers[i] = s
 	}
 	n.Volumes = mapped(t.Volumes, func(v api.TopologyVolume) api.TopologyVolume {
-		v.ID = strings.ToLower(v.ID)
+		v.ID, v.MemberStackID = strings.ToLower(v.ID), strings.ToLower(v.MemberStackID)
 		return v
 	})
 	return &n
@@ -35,6 +35,7 @@ func normalPoints(points []api.ConnectionPoint) []api.ConnectionPoint {
 	return mapped(points, func(p api.ConnectionPoint) api.ConnectionPoint {
 		p.Addresses = mapped(p.Addresses, normalAddress)
 		p.FloatingAddresses = mapped(p.FloatingAddresses, normalAddress)
+		p.MemberStackID = strings.ToLower(p.MemberStackID)
 		return p
 	})
 }

@@ -83,6 +83,7 @@ func (v *validation) volumeList(volumes []api.TopologyVolume, at fault.At) {
 		if v.id("Cinder volume id", vol.ID, here.Key("id")) {
 			v.once(v.volumes, "the volume", strings.ToLower(vol.ID), here.Key("id"))
 		}
+		v.member("volume", vol.MemberStackID, here)
 		if vol.SizeBytes < 0 {
 			v.fault(here.Key("sizeBytes"), "is %d; expected the size in bytes, or leave it out", vol.SizeBytes)
 		}
@@ -97,13 +98,17 @@ func (v *validation) serverList(servers []api.Server, at fault.At) {
 			v.once(ids, "the server", strings.ToLower(s.ID), here.Key("id"))
 		}
 		v.name("the server's name", s.Name, here.Key("name"))
-		if s.MemberStackID != "" {
-			v.id("Heat stack id (of the nested stack that the server is in)", s.MemberStackID, here.Key("memberStackId"))
-		}
+		v.member("server", s.MemberStackID, here)
 		v.points(s.ConnectionPoints, here.Key("connectionPoints"))
 		v.attached(s.VolumeIds, here.Key("volumeIds"))
 	}
 	v.vnfcs(servers, at)
+}
+
+func (v *validation) member(what, id string, at fault.At) {
+	if id != "" {
+		v.id("Heat stack id (of the nested stack that the "+what+" is in)", id, at.Key("memberStackId"))
+	}
 }
 
 // vnfcs wants one server for each VNFC instance, if they are given.
@@ -123,6 +128,7 @@ func (v *validation) points(points []api.ConnectionPoint, at fault.At) {
 		if v.name("the connection point's name", p.Name, here.Key("name")) {
 			v.once(names, "the connection point", p.Name, here.Key("name"))
 		}
+		v.member("port", p.MemberStackID, here)
 		for j, a := range p.Addresses {
 			v.address(a, here.Key("addresses").Index(j))
 		}

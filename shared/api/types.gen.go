@@ -938,7 +938,9 @@ type BlankCheck struct {
 
 // BoundPersistentVolume A PersistentVolume that a claim is bound to. Its server cannot be changed.
 type BoundPersistentVolume struct {
-	Name string `json:"name"`
+	// Claim The claim that it is bound to, as namespace/name
+	Claim string `json:"claim,omitempty"`
+	Name  string `json:"name"`
 
 	// Server The IP address in spec.nfs.server
 	Server string `json:"server"`
@@ -1109,6 +1111,9 @@ type ConnectionPoint struct {
 
 	// FloatingAddresses Floating IP addresses of the port. A PersistentVolume that points to one of them is on the server too.
 	FloatingAddresses []string `json:"floatingAddresses,omitempty"`
+
+	// MemberStackID Id of the nested stack that the port stands in, a member of a Heat group: Heat replaces it with the member's servers. Absent: of no group
+	MemberStackID string `json:"memberStackId,omitempty"`
 
 	// Name The CP's name in the VNFD and base HOT
 	Name string `json:"name"`
@@ -2091,6 +2096,9 @@ type Topology struct {
 type TopologyVolume struct {
 	// ID Cinder volume id (Heat physical_resource_id)
 	ID string `json:"id"`
+
+	// MemberStackID Id of the nested stack that the volume stands in, a member of a Heat group: Heat replaces it with the member's servers. Absent: of no group
+	MemberStackID string `json:"memberStackId,omitempty"`
 
 	// ResourceID Resource name in the base HOT, as in volume_resource_id of additionalParams
 	ResourceID string `json:"resourceId"`

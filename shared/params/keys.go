@@ -36,6 +36,7 @@ const (
 	keyExportDir = "export_dir"
 	keyExportTo  = "export_to"
 	keyOptions   = "export_options"
+	keyAtHeal    = "persistent_volumes_at_heal"
 
 	keyPodCIDR     = "pod_cidr"
 	keyClusterCIDR = "cluster_cidr"

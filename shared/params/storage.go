@@ -1,6 +1,9 @@
 package params
 
 import (
+	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
@@ -16,6 +19,8 @@ func (o *object) storageServer() *StorageServer {
 		VduID:     text(o, keyVduID, optional, grammar.ResourceName),
 		Username:  text(o, keyUsername, optional, grammar.UserName),
 		Password:  o.secret(keyPassword),
+
+		KeepVolumes: text(o, keyAtHeal, optional, atHeal) == keepVolumes,
 	}
 	volumes, exports := o.objects(keyVolumes, required), o.objects(keyExports, required)
 	for _, v := range volumes {
@@ -27,7 +32,41 @@ func (o *object) storageServer() *StorageServer {
 	o.close()
 	o.checkVolumes(s.Volumes)
 	o.checkExports(s)
+	if s.KeepVolumes {
+		o.checkKept(s)
+	}
 	return s
+}
+
+// keepVolumes is the other one of the two texts of persistent_volumes_at_heal.
+const keepVolumes = "keep"
+
+func atHeal(s string) (string, error) {
+	if s != keepVolumes && s != "withdraw" {
+		return "", fmt.Errorf("is %s; expected %q or %q", grammar.Show(s), keepVolumes, "withdraw")
+	}
+	return s, nil
+}
+
+// checkKept finds exports that would let clients at the record of the NFS server's clients,
+// which lies on the volume: by its path, or as root by a handle that is guessed.
+func (o *object) checkKept(s *StorageServer) {
+	for i, e := range s.Exports {
+		at := o.at.Key(keyExports).Index(i)
+		own := path.Join(e.MountTo, ownDirectory)
+		switch {
+		case e.MountTo == "" || e.Directory == "":
+		case e.Directory == e.MountTo:
+			o.r.fault(at.Key(keyExportDir), "%q is the whole volume; with %s %q the volume also has the record of the NFS server's clients, which no client may reach: export a directory below it",
+				e.Directory, keyAtHeal, keepVolumes)
+		case grammar.Under(e.Directory, own):
+			o.r.fault(at.Key(keyExportDir), "%q is nodehitch's own directory of the volume, or lies below it, with %s %q; export another one", e.Directory, keyAtHeal, keepVolumes)
+		}
+		if slices.Contains(e.Options, grammar.NoRootSquash) {
+			o.r.fault(at.Key(keyOptions), "has %q; with %s %q a client that is root could reach the record of the NFS server's clients by a handle that it guesses: leave it out",
+				grammar.NoRootSquash, keyAtHeal, keepVolumes)
+		}
+	}
 }
 
 func (o *object) volume() Volume {

@@ -2,6 +2,7 @@ package params
 
 import (
 	"net/netip"
+	"path"
 	"strings"
 )
 
@@ -25,7 +26,24 @@ type StorageServer struct {
 	// Exports are the directories to export, each on one of Volumes. The same
 	// directory may be here for several clients. 1..N. PV: nfs_server_setup_params.
 	Exports []Export
+	// KeepVolumes: a heal of the VM keeps its PersistentVolumes. 0..1, beyond the
+	// specification: persistent_volumes_at_heal, "keep" or "withdraw". Default: withdraw, as
+	// the specification has it.
+	KeepVolumes bool
 }
+
+// ClientRecords is the directory in which the NFS server keeps the record of its clients, ""
+// where it has it by default. It lies on the first volume, which a VM that takes the place of
+// this one has too.
+func (s *StorageServer) ClientRecords() string {
+	if !s.KeepVolumes || len(s.Volumes) == 0 {
+		return ""
+	}
+	return path.Join(s.Volumes[0].MountTo, ownDirectory, "nfs-clients")
+}
+
+// ownDirectory is the directory of a volume that is nodehitch's own.
+const ownDirectory = ".nodehitch"
 
 // Volume is one Cinder volume and where it is mounted.
 type Volume struct {

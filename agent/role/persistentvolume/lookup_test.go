@@ -224,18 +224,18 @@ func TestTheStatusNamesWhatIsBound(t *testing.T) {
 			t.Errorf("bound are %v, want %v", got, all)
 		}
 	}
-	want(api.BoundPersistentVolume{Name: "pv2", Server: server})
+	want(api.BoundPersistentVolume{Name: "pv2", Server: server, Claim: "shop/data"})
 	r.api.mu.Lock()
 	r.api.answer = 503
 	r.api.mu.Unlock()
-	want(api.BoundPersistentVolume{Name: "pv2", Server: server}) // as it was seen last
+	want(api.BoundPersistentVolume{Name: "pv2", Server: server, Claim: "shop/data"}) // as it was seen last
 	r.api.mu.Lock()
 	r.api.answer = 0
 	r.api.mu.Unlock()
 	r.api.change("pv2", func(v object) { v["status"] = object{"phase": "Released"} })
 	want()
 	r.api.bind("pv2", "shop", "data")
-	want(api.BoundPersistentVolume{Name: "pv2", Server: server})
+	want(api.BoundPersistentVolume{Name: "pv2", Server: server, Claim: "shop/data"})
 	r.absent()
 	want()
 }

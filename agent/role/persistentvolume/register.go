@@ -69,7 +69,7 @@ func boundOf(all []volume) []api.BoundPersistentVolume {
 	var bound []api.BoundPersistentVolume
 	for _, v := range all {
 		if _, isAddress := addressOf(v.source().server); v.ours() && v.bound() && isAddress {
-			bound = append(bound, api.BoundPersistentVolume{Name: v.GetName(), Server: v.source().server})
+			bound = append(bound, api.BoundPersistentVolume{Name: v.GetName(), Server: v.source().server, Claim: v.claim()})
 		}
 	}
 	slices.SortFunc(bound, func(a, b api.BoundPersistentVolume) int { return strings.Compare(a.Name, b.Name) })

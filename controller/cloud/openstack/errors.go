@@ -47,6 +47,13 @@ func IsNotFound(err error) bool {
 	return errors.As(err, &e) && (e.missing || e.Status == http.StatusNotFound && e.Service != identity)
 }
 
+// IsGone reports whether the cloud answered that there is no such thing. It is IsNotFound
+// without what the credential may not see.
+func IsGone(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusNotFound && e.Service != identity
+}
+
 // IsForbidden reports whether the credential is good and may not make this call, be it
 // for its roles or for its access rules, which services answer with 401.
 func IsForbidden(err error) bool {

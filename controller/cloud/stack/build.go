@@ -15,10 +15,11 @@ import (
 func (s *contents) topology() *api.Topology {
 	t := &api.Topology{
 		StackID: s.stack.ID, StackStatus: s.stack.Status, StackStatusReason: s.stack.StatusReason,
-		Servers: []api.Server{}, Volumes: s.volumeList(),
+		Servers: []api.Server{},
 	}
 	places := s.places()
-	points, loose := s.points()
+	t.Volumes = s.volumeList(places)
+	points, loose := s.points(places)
 	t.ConnectionPoints = loose
 	for _, r := range s.resources {
 		known, ok := s.servers[r.PhysicalID]
@@ -76,7 +77,7 @@ func (s *contents) places() map[string]place {
 // nested stack that Nova has not given to its server yet is neither. A floating IP is a
 // connection point of the server that has its port: Tacker's sample templates name it in
 // ssh_cp_name.
-func (s *contents) points() (map[string][]api.ConnectionPoint, []api.ConnectionPoint) {
+func (s *contents) points(places map[string]place) (map[string][]api.ConnectionPoint, []api.ConnectionPoint) {
 	mine := map[string]bool{}
 	for _, r := range s.resources {
 		if r.Type == typeServer && r.PhysicalID != "" {
@@ -87,6 +88,7 @@ func (s *contents) points() (map[string][]api.ConnectionPoint, []api.ConnectionP
 	var loose []api.ConnectionPoint
 	for _, r := range s.pointResources() {
 		point, deviceID := s.point(r)
+		point.MemberStackID = places[s.portOf(r).StackID].member
 		switch {
 		case mine[deviceID]:
 			of[deviceID] = addPoint(of[deviceID], point)
@@ -127,6 +129,16 @@ func (s *contents) point(r openstack.Resource) (p api.ConnectionPoint, deviceID 
 	}
 	port := s.ports[r.PhysicalID]
 	return api.ConnectionPoint{Name: r.Name, Addresses: texts(port.Addresses), FloatingAddresses: s.floatingOf(port.ID)}, port.DeviceID
+}
+
+// portOf is the port that the address of a connection point belongs to, as a resource: that of
+// a floating IP, or else what makes the connection point.
+func (s *contents) portOf(r openstack.Resource) openstack.Resource {
+	id := s.floatingIP(r).PortID
+	if i := slices.IndexFunc(s.resources, func(o openstack.Resource) bool { return o.Type == typePort && o.PhysicalID == id && id != "" }); i >= 0 {
+		return s.resources[i]
+	}
+	return r
 }
 
 // floatingIP is the one that a resource made, zero if there is none.
@@ -170,7 +182,7 @@ func texts(addresses []netip.Addr) []string {
 
 // volumeList is the volumes that a name means one of: those of the top stack, and those
 // of nested stacks whose name is there once.
-func (s *contents) volumeList() []api.TopologyVolume {
+func (s *contents) volumeList(places map[string]place) []api.TopologyVolume {
 	named := map[string][]openstack.Resource{}
 	for _, r := range s.resources {
 		if _, ok := s.volumes[r.PhysicalID]; ok && r.Type == typeVolume {
@@ -183,8 +195,9 @@ func (s *contents) volumeList() []api.TopologyVolume {
 		if one < 0 && len(all) > 1 {
 			continue
 		}
-		v := s.volumes[all[max(one, 0)].PhysicalID]
-		list = append(list, api.TopologyVolume{ResourceID: name, ID: v.ID, SizeBytes: v.SizeGiB << 30})
+		r := all[max(one, 0)]
+		v := s.volumes[r.PhysicalID]
+		list = append(list, api.TopologyVolume{ResourceID: name, ID: v.ID, SizeBytes: v.SizeGiB << 30, MemberStackID: places[r.StackID].member})
 	}
 	slices.SortFunc(list, func(a, b api.TopologyVolume) int { return cmp.Compare(a.ResourceID, b.ResourceID) })
 	return list

@@ -74,6 +74,7 @@ func mergePoints(given, cloud []api.ConnectionPoint) []api.ConnectionPoint {
 		if len(p.FloatingAddresses) == 0 {
 			given[i].FloatingAddresses = cloud[at].FloatingAddresses
 		}
+		given[i].MemberStackID = cmp.Or(p.MemberStackID, cloud[at].MemberStackID)
 	}
 	return given
 }
@@ -87,6 +88,10 @@ func (s *contents) filledVolumes(given, cloud []api.TopologyVolume) []api.Topolo
 	for i, v := range given {
 		if v.SizeBytes == 0 {
 			given[i].SizeBytes = s.volumes[v.ID].SizeGiB << 30
+		}
+		at := slices.IndexFunc(cloud, func(c api.TopologyVolume) bool { return c.ID == v.ID })
+		if at >= 0 {
+			given[i].MemberStackID = cmp.Or(v.MemberStackID, cloud[at].MemberStackID)
 		}
 	}
 	return given

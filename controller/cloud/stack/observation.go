@@ -29,6 +29,10 @@ type Observation struct {
 	Gone, Away *api.Problem
 	// Unobserved is that no cloud is configured in which the named stack could be.
 	Unobserved bool
+	// Remains is what the cloud shows of the storage server that a HEAL replaces, nil if it was
+	// not asked or none is configured; RemainsAway that it did not say.
+	Remains     *Remains
+	RemainsAway *api.Problem
 
 	// name is what the stack was found by before, "" if the request names one itself.
 	name string

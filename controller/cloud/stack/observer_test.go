@@ -19,6 +19,11 @@ func (hanging) Resolve(ctx context.Context, _ Request) (*api.Topology, error) {
 	return nil, ctx.Err()
 }
 
+func (hanging) Remains(ctx context.Context, _ Request, _, _ []string) (Remains, error) {
+	<-ctx.Done()
+	return Remains{}, ctx.Err()
+}
+
 func TestACloudThatHangs(t *testing.T) {
 	s := &Observer{Source: hanging{}, Hub: &notify.Hub{}, Now: time.Now}
 	o := &Observation{Request: Request{InstanceID: "one", StackID: "vnf-1"}}

@@ -40,10 +40,19 @@ type Source interface {
 	// means that there is none to be had; an error that a client should see is an
 	// *api.Problem.
 	Resolve(ctx context.Context, r Request) (*api.Topology, error)
+	// Remains is which of these servers exist, and which servers have these volumes.
+	// ErrNotGiven means that no cloud can be asked; an error that a client should see is an
+	// *api.Problem.
+	Remains(ctx context.Context, r Request, serverIDs, volumeIDs []string) (Remains, error)
 }
 
 // Inline is the Source for topologies in the request, typed or sent by a hook.
 type Inline struct{}
+
+// Remains is unknown without a cloud.
+func (Inline) Remains(context.Context, Request, []string, []string) (Remains, error) {
+	return Remains{}, errUnobserved
+}
 
 // Resolve returns what came with the request.
 func (Inline) Resolve(_ context.Context, r Request) (*api.Topology, error) {

@@ -30,8 +30,8 @@ type Service struct {
 	Now        func() time.Time
 	Log        *slog.Logger
 
-	backoff       backoff
-	sizes, silent schedule
+	backoff               backoff
+	sizes, silent, fences schedule
 }
 
 // Discover observes the instance's stack for a server that came with a good join token
@@ -67,6 +67,7 @@ func (s *Service) Discover(ctx context.Context, instanceID, serverID string) err
 func (s *Service) Reset(instanceID string) {
 	s.backoff.reset(instanceID)
 	s.sizes.reset(instanceID)
+	s.fences.reset(instanceID)
 	s.silent.reset(instanceID)
 	s.silent.note(instanceID)
 }

@@ -11,7 +11,7 @@ import (
 
 // schedule is when the stacks of instances are observed because of something that was
 // noted. It is in memory only. Observations are few, whatever is noted: between two of an
-// instance the pause grows from ten seconds to five minutes while they do not find what is
+// instance the pause grows from ten seconds to the longest while they do not find what is
 // looked for, and one is repeated only until the pause is the longest.
 type schedule struct {
 	mu  sync.Mutex
@@ -40,7 +40,7 @@ func (s *schedule) note(instanceID string) {
 
 // run calls observe for each instance that is due. found says that there is nothing left to
 // look for. Of errors it returns those that are no problems of the cloud or the instance.
-func (s *schedule) run(ctx context.Context, now func() time.Time, observe func(ctx context.Context, instanceID string) (found bool, err error)) error {
+func (s *schedule) run(ctx context.Context, now func() time.Time, longest time.Duration, observe func(ctx context.Context, instanceID string) (found bool, err error)) error {
 	var failed []error
 	for _, id := range s.due(now()) {
 		found, err := observe(ctx, id)
@@ -48,7 +48,7 @@ func (s *schedule) run(ctx context.Context, now func() time.Time, observe func(c
 		if err != nil && !errors.As(err, &problem) {
 			failed = append(failed, err)
 		}
-		s.observed(id, found, now())
+		s.observed(id, found, now(), longest)
 	}
 	return errors.Join(failed...)
 }
@@ -71,16 +71,16 @@ func (s *schedule) due(now time.Time) (ids []string) {
 }
 
 // observed sets when the next observation may be.
-func (s *schedule) observed(instanceID string, found bool, now time.Time) {
+func (s *schedule) observed(instanceID string, found bool, now time.Time, longest time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.all[instanceID]
 	if found {
 		r.pause = 0
 	}
-	r.pause = min(max(shortestPause, 2*r.pause), longestPause)
+	r.pause = min(max(shortestPause, 2*r.pause), longest)
 	r.next = now.Add(r.pause)
-	r.due = r.due || !found && r.pause < longestPause
+	r.due = r.due || !found && r.pause < longest
 	s.all[instanceID] = r
 }
 

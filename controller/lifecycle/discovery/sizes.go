@@ -17,7 +17,9 @@ func (s *Service) SizeDiffers(instanceID string) { s.sizes.note(instanceID) }
 
 // LearnSizes observes the stacks of the instances for which that is due, and repeats one that
 // finds no volume that was extended: Cinder may be the last to know.
-func (s *Service) LearnSizes(ctx context.Context) error { return s.sizes.run(ctx, s.Now, s.learnSizes) }
+func (s *Service) LearnSizes(ctx context.Context) error {
+	return s.sizes.run(ctx, s.Now, longestPause, s.learnSizes)
+}
 
 // learnSizes puts the sizes of volumes that were extended in force, as a version of the
 // desired state like a PUT's. A volume that is smaller than the topology says stays as it

@@ -2,13 +2,10 @@ package instance
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
-	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
-	"github.com/nodehitch/nodehitch/controller/lifecycle/progress"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -21,26 +18,11 @@ type boundVolumes struct {
 	now   []plan.PersistentVolume
 }
 
-// held is what the masters among the nodes have reported as bound. What none has reported is
-// not known and holds nothing up.
-func (s *Service) held(t *tx.Tx, nodes []plan.Node) (boundVolumes, error) {
-	var h boundVolumes
-	for _, planned := range nodes {
-		if planned.Role != api.RoleMaster {
-			continue
-		}
-		n, found, err := t.Nodes().Get(planned.ID)
-		if err != nil {
-			return h, err
-		}
-		if found && n.InstanceID == t.Instance.ID {
-			h.bound = append(h.bound, progress.Bound(n, t.Store.Epoch())...)
-		}
+// held is what the masters among the nodes have reported as bound.
+func (s *Service) held(t *tx.Tx, nodes []plan.Node) (h boundVolumes, err error) {
+	if h.bound, err = reconcile.BoundVolumes(t, nodes); err != nil || h.bound == nil {
+		return h, err
 	}
-	if h.bound == nil {
-		return h, nil
-	}
-	var err error
 	h.now, err = s.persistentVolumes(t)
 	return h, err
 }
@@ -68,9 +50,9 @@ func (p *putRequest) keeps(t *tx.Tx, h boundVolumes) error {
 	}
 	var faults fault.List
 	for _, b := range h.bound {
-		next, now := find(after, b.Name), find(h.now, b.Name)
+		next, now := reconcile.Find(after, b.Name), reconcile.Find(h.now, b.Name)
 		switch {
-		case next == nil, sameServer(next.Server, b.Server):
+		case next == nil, reconcile.SameServer(next.Server, b.Server):
 		case now != nil && now.Server == next.Server: // it is not this PUT that changes it
 		default:
 			faults = append(faults, next.At.Fault(fmt.Sprintf(
@@ -84,22 +66,4 @@ func (p *putRequest) keeps(t *tx.Tx, h boundVolumes) error {
 		"or give the new address in the END of CHANGE_EXT_CONN or HEAL, whose START withdraws the PersistentVolumes")
 	problem.InvalidParams = p.placed(faults)
 	return problem
-}
-
-func find(volumes []plan.PersistentVolume, name string) *plan.PersistentVolume {
-	i := slices.IndexFunc(volumes, func(v plan.PersistentVolume) bool { return v.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &volumes[i]
-}
-
-// sameServer compares addresses in any notation: a volume keeps the one that it was made with.
-func sameServer(a, b string) bool {
-	x, errX := netip.ParseAddr(strings.Trim(a, "[]"))
-	y, errY := netip.ParseAddr(strings.Trim(b, "[]"))
-	if errX != nil || errY != nil {
-		return a == b
-	}
-	return x.Unmap() == y.Unmap()
 }

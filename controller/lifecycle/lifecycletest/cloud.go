@@ -20,6 +20,9 @@ type Cloud struct {
 	// Stacks has each stack by its id, Names the id of each by its name.
 	Stacks map[string]*api.Topology
 	Names  map[string]string
+	// Left is what remains of servers and volumes. Until it is set, all servers are ACTIVE, and
+	// the first that is asked for has the volumes.
+	Left *stack.Remains
 	// Away is why nothing is answered, nil if all is well.
 	Away error
 	// Meanwhile is done while it is asked, once.
@@ -53,6 +56,30 @@ func (c *Cloud) Resolve(ctx context.Context, r stack.Request) (*api.Topology, er
 	}
 	found.StackID = id
 	return found, nil
+}
+
+// Remains is what Left says.
+func (c *Cloud) Remains(_ context.Context, r stack.Request, serverIDs, volumeIDs []string) (stack.Remains, error) {
+	c.asked = append(c.asked, r)
+	if c.Away != nil {
+		return stack.Remains{}, c.Away
+	}
+	if c.Left != nil {
+		return *c.Left, nil
+	}
+	left := stack.Remains{Servers: map[string]string{}, Volumes: map[string][]string{}}
+	for _, id := range serverIDs {
+		left.Servers[id] = "ACTIVE"
+	}
+	for _, id := range volumeIDs {
+		left.Volumes[id] = serverIDs[:1]
+	}
+	return left, nil
+}
+
+// Replaced has Nova have no storage server but this one, and Cinder show the volume on it.
+func (c *Cloud) Replaced(by string) {
+	c.Left = &stack.Remains{Servers: map[string]string{by: "ACTIVE"}, Volumes: map[string][]string{Volume: {by}}}
 }
 
 // Asks is how often the cloud is asked while fn runs.

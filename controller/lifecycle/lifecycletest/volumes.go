@@ -31,7 +31,14 @@ func ManifestOf(name string) string {
 func Registered(t T) *World {
 	t.Helper()
 	w := New(t)
-	w.Put(WithVolumes(FullTopology()))
+	w.register(WithVolumes(FullTopology()))
+	return w
+}
+
+// register instantiates the cluster and has it register its PersistentVolume.
+func (w *World) register(spec api.InstanceSpec) {
+	w.Helper()
+	w.Put(spec)
 	w.Upload(ScriptFile, "#!/bin/sh\n")
 	w.Upload(ManifestFile, ManifestOf("pv1"))
 	op := w.Post(Request(api.Instantiate, api.PhaseEnd))
@@ -43,7 +50,20 @@ func Registered(t T) *World {
 	if got := w.Operation(op.ID); got.State != api.Completed {
 		w.Fatalf("INSTANTIATE END is %+v, want COMPLETED", got)
 	}
-	return w
+}
+
+// KeepingParameters are VolumesParameters whose PersistentVolumes stay if the storage server is healed.
+func KeepingParameters() json.RawMessage {
+	return json.RawMessage(strings.Replace(string(VolumesParameters("10.10.0.0/24")), `"cinder_volume`, `"persistent_volumes_at_heal": "keep", "cinder_volume`, 1))
+}
+
+// Keeping is Registered with KeepingParameters, in a cloud.
+func Keeping(t T) (*World, *Cloud) {
+	t.Helper()
+	w, c := InCloud(t)
+	c.Stacks[StackOne] = FullTopology()
+	w.register(api.InstanceSpec{AdditionalParams: KeepingParameters(), Topology: FullTopology()})
+	return w, c
 }
 
 // Section is what the document of a node says of PersistentVolumes, nil for nothing.

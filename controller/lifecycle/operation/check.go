@@ -71,7 +71,12 @@ func (p *postRequest) faults() (fault.List, error) {
 	default:
 		faults = faults.StandAt(desired.AtStack) // the request has no topology; Heat's is what is new
 	}
-	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out), p.checkLeaving(out))
+	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out), p.checkHealed(out), p.checkLeaving(out))
+	if len(faults) == 0 && p.stackProblem == nil {
+		if p.stackProblem, err = p.stranded(out); err != nil {
+			return nil, err
+		}
+	}
 	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
 	// Partial does not allow it: COMPLETED would call an instance INSTANTIATED that has no node.
 	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && p.stackProblem == nil {

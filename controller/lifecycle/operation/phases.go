@@ -20,6 +20,7 @@ func (p *postRequest) begin() (store.Operation, error) {
 			State: api.Processing, StackID: p.next.StackID, IdempotencyKey: p.r.IdempotencyKey,
 			StartedAt: p.t.Now, Deadline: p.t.Now.Add(time.Duration(p.r.DeadlineSeconds) * time.Second),
 			Leaving: p.leavingMembers(), Force: p.r.Force,
+			PersistentVolumes: p.healed.volumes, OldServerIsOffBy: p.healed.oldServerIsOffBy,
 			Targets: []api.OperationTarget{}, Withheld: []api.Withheld{}, Warnings: []api.Fault{},
 		},
 		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Epoch: p.t.Store.Epoch(),
@@ -102,6 +103,9 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	p.t.Instance.AwaitingEndSequence = 0
 	if upgrades(p.r) {
 		p.t.Instance.CarriedOver.Paused = ""
+	}
+	if op.OldServerIsOffBy != "" || p.healsAll() {
+		p.t.Instance.CarriedOver.VolumeServer, p.t.Instance.CarriedOver.VolumeServerShown = "", ""
 	}
 	e, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
@@ -11,7 +12,7 @@ import (
 )
 
 // post begins the operation that the request asks for, or returns the one that it attaches to.
-func (s *Service) post(t *tx.Tx, r api.OperationRequest, o *stack.Observation) (store.Operation, error) {
+func (s *Service) post(ctx context.Context, t *tx.Tx, r api.OperationRequest, o *stack.Observation) (store.Operation, error) {
 	h, err := readHistory(t, r)
 	if err != nil {
 		return store.Operation{}, err
@@ -22,7 +23,7 @@ func (s *Service) post(t *tx.Tx, r api.OperationRequest, o *stack.Observation) (
 	if err := s.supersede(t, r); err != nil {
 		return store.Operation{}, err
 	}
-	p, err := s.load(t, h, o) // not before: what is superseded may go back to another desired state
+	p, err := s.load(ctx, t, h, o) // not before: what is superseded may go back to another desired state
 	if err != nil {
 		return store.Operation{}, err
 	}

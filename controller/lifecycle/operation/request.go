@@ -2,6 +2,7 @@ package operation
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 
@@ -35,10 +36,12 @@ type postRequest struct {
 	next store.Desired
 	// stackProblem is why an END cannot succeed, nil if it can.
 	stackProblem *api.Problem
+	// healed is what becomes of the PersistentVolumes.
+	healed healed
 }
 
 // load reads what the request needs. Nothing is set later.
-func (s *Service) load(t *tx.Tx, h history, o *stack.Observation) (*postRequest, error) {
+func (s *Service) load(ctx context.Context, t *tx.Tx, h history, o *stack.Observation) (*postRequest, error) {
 	p := &postRequest{s: s, t: t, r: h.request, history: h, stack: o, base: h.baseVersion()}
 	var err error
 	if p.before, err = desired.InForce(t); err != nil {
@@ -62,6 +65,7 @@ func (s *Service) load(t *tx.Tx, h history, o *stack.Observation) (*postRequest,
 		return nil, err
 	}
 	p.known = p.knownServers()
+	p.healed = p.heals(ctx)
 	p.next.WithdrawPersistentVolumes = p.withdraws()
 	p.next.Leaving = p.leaving()
 	p.next.Force = p.r.Force && len(p.next.Leaving) > 0
@@ -104,6 +108,15 @@ func checkRequest(r api.OperationRequest) fault.List {
 	}
 	if r.Force && (!leaving || r.Phase != api.PhaseStart) {
 		wrong("force", "is true; it belongs to the START of HEAL and SCALE_IN, whose servers leave the cluster; leave it out of %s", r.Describe())
+	}
+	if r.Operation != api.Heal {
+		for key, given := range map[string]bool{"persistentVolumes": r.PersistentVolumes != "", "oldServerIsOff": r.OldServerIsOff} {
+			if given {
+				wrong(key, "belongs to HEAL; leave it out of %s", r.Describe())
+			}
+		}
+	} else if r.PersistentVolumes != "" && !r.PersistentVolumes.Valid() {
+		wrong("persistentVolumes", "is %q; expected keep or withdraw", r.PersistentVolumes)
 	}
 	if len(r.ConnectionPointNames) > 0 && r.Operation != api.ChangeExtConn {
 		wrong("connectionPointNames", "belongs to CHANGE_EXT_CONN; leave it out of %s", r.Operation)

@@ -69,7 +69,7 @@ func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.Op
 			if err := s.Observer.Current(t, o); err != nil {
 				return err
 			}
-			op, err = s.post(t, r, o)
+			op, err = s.post(ctx, t, r, o)
 			op.VnfInstanceName = t.Instance.Name
 			return err
 		})
@@ -124,6 +124,9 @@ func (s *Service) observe(ctx context.Context, instanceID string, r api.Operatio
 		err = s.Observer.Observe(ctx, o, stack.Briefly)
 	default:
 		err = s.Observer.Observe(ctx, o, stack.Within)
+	}
+	if err == nil {
+		err = s.lookAtOld(ctx, r, o)
 	}
 	if err != nil {
 		return nil, known, err

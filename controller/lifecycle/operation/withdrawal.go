@@ -20,7 +20,7 @@ func (p *postRequest) withdraws() bool {
 		return false
 	}
 	if p.r.Operation == api.Heal {
-		return p.healsStorageServer()
+		return p.healed.storage && !p.keeps()
 	}
 	return c.StorageServer != nil && p.changesStorageAddress()
 }

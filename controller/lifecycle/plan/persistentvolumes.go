@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -57,16 +58,35 @@ func (o *Output) addPersistentVolumes(in Input, master *Node) {
 // its present document says. Once it has, an export that fails does not take them
 // away: only another section, or another server, has to be waited for.
 func (o *Output) awaitExports(in Input, master, storage *Node) {
+	if o.replaced(in, storage) {
+		return
+	}
 	if storage.Config.Storage == nil {
 		master.waitForExports(storage, "has no configuration yet: "+storage.why(api.SectionStorage).Message)
 		return
 	}
-	served, now := storage.served(), in.Nodes[storage.ID]
-	if in.CarriedOver.Served != served && (!now.Heard || now.Serves != storage.Config.Digest()) {
+	served := storage.served()
+	if in.CarriedOver.Served != served && !o.serves(in, storage) {
 		master.waitForExports(storage, "does not serve "+directories(storage.Config.Storage)+" yet")
 		return
 	}
 	o.CarriedOver.Served = served
+}
+
+// replaced reports whether another server served the PersistentVolumes, which are kept while
+// this one takes its place: their clients wait for it, and the section stays as it is.
+func (o *Output) replaced(in Input, storage *Node) bool {
+	if o.CarriedOver.VolumeServer == "" || !in.CarriedOver.Registered {
+		return false
+	}
+	before := strings.Split(in.CarriedOver.Served, "/") // see served
+	return len(before) == 3 && before[0] == strconv.FormatInt(in.Epoch, 10) && before[1] != storage.ID && !o.serves(in, storage)
+}
+
+// serves reports whether the storage server serves what its present document says.
+func (o *Output) serves(in Input, storage *Node) bool {
+	now := in.Nodes[storage.ID]
+	return storage.Config.Storage != nil && now.Heard && now.Serves == storage.Config.Digest()
 }
 
 // waitForExports withholds the PersistentVolumes until the storage server is further.

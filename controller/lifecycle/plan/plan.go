@@ -48,6 +48,8 @@ type Input struct {
 	// if the cluster does not let them.
 	Leaving []string
 	Force   bool
+	// VolumeServerName is what people call CarriedOver.VolumeServer, if the topology lacks it.
+	VolumeServerName string
 }
 
 // Volume is what the controller knows of a volume apart from the topology.
@@ -125,6 +127,13 @@ type CarriedOver struct {
 	Paused string
 	// Renews is the master whose turn it is to renew its certificates, empty for none.
 	Renews string
+	// VolumeServer is the storage server that may write to the volumes while PersistentVolumes
+	// are kept: a document has told it of them, and it is not known to be gone. No other one is
+	// told of them meanwhile. Empty for none.
+	VolumeServer string
+	// VolumeServerShown is what the cloud last showed of it, for people; empty while it is the
+	// storage server, and before the cloud is asked.
+	VolumeServerShown string
 }
 
 // Output is the plan.
@@ -208,7 +217,7 @@ func Make(in Input) Output {
 		n := newNode(in, s, role)
 		switch role {
 		case api.RoleStorage: // there is one of it, or of the registry
-			out.Volumes = n.addStorage(in, s, storageOf(in.Params.Cluster.StorageServer))
+			out.Volumes = n.addStorageServer(in, s, &out.CarriedOver)
 		case api.RoleRegistry:
 			out.Volumes = n.addRegistry(in, s)
 		case api.RoleMaster, api.RoleWorker:

@@ -12,18 +12,19 @@ import (
 
 // wantedStorage is what a server is to mount and to export.
 type wantedStorage struct {
-	volumes []params.Volume
-	exports []params.Export
+	volumes       []params.Volume
+	exports       []params.Export
+	clientRecords string
 }
 
 func storageOf(s *params.StorageServer) wantedStorage {
-	return wantedStorage{volumes: s.Volumes, exports: s.Exports}
+	return wantedStorage{volumes: s.Volumes, exports: s.Exports, clientRecords: s.ClientRecords()}
 }
 
 // addStorage gives a server its volumes and exports, or withholds the section whole:
 // with one of two volumes the document would order the other one unmounted.
 func (n *Node) addStorage(in Input, s api.Server, wanted wantedStorage) []VolumeUse {
-	section := &api.StorageSection{Exports: exports(wanted.exports)}
+	section := &api.StorageSection{Exports: exports(wanted.exports), ClientRecords: wanted.clientRecords}
 	var uses []VolumeUse
 	for _, v := range wanted.volumes {
 		use, problem := n.resolve(in, s, v)

@@ -45,6 +45,9 @@ func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]s
 		return plan.Output{}, nil, err
 	}
 	in.Agents = agents(t, nodes)
+	if in.VolumeServerName, err = nameOf(t, in.CarriedOver.VolumeServer); err != nil {
+		return plan.Output{}, nil, err
+	}
 	return plan.Make(in), nodes, nil
 }
 
@@ -62,6 +65,15 @@ func nodesOf(t *tx.Tx, topology *api.Topology) (map[string]store.Node, error) {
 		}
 	}
 	return all, nil
+}
+
+// nameOf is the name of a node that the topology may lack, "" for none.
+func nameOf(t *tx.Tx, id string) (string, error) {
+	if id == "" {
+		return "", nil
+	}
+	n, _, err := t.Nodes().Get(id)
+	return n.Name, err
 }
 
 // agents is what the instance's nodes have said of their agents.

@@ -16,17 +16,19 @@ var exportChoices = [][]string{
 	{"sync"},
 	{"no_subtree_check"},
 	{"insecure"},
-	{allSquash, "root_squash", noRootSquash},
+	{allSquash, "root_squash", NoRootSquash},
 }
 
 // Options that others depend on, and those with a value.
 const (
-	allSquash    = "all_squash"
-	noRootSquash = "no_root_squash"
-	anonUID      = "anonuid"
-	anonGID      = "anongid"
-	security     = "sec"
+	allSquash = "all_squash"
+	anonUID   = "anonuid"
+	anonGID   = "anongid"
+	security  = "sec"
 )
+
+// NoRootSquash is the option with which a client's root is the server's.
+const NoRootSquash = "no_root_squash"
 
 // nobody is the user and group that squashed clients act as where no other is given.
 const nobody = 65534
@@ -112,8 +114,8 @@ func anonymous(option, squash string) error {
 	name, _, hasValue := strings.Cut(option, "=")
 	switch {
 	case !hasValue || name == security:
-	case squash == noRootSquash:
-		return problem(option, "contradicts %s, which maps no user to another; leave one out", noRootSquash)
+	case squash == NoRootSquash:
+		return problem(option, "contradicts %s, which maps no user to another; leave one out", NoRootSquash)
 	case squash == "root_squash" && option == anonUID+"=0":
 		return problem(option, "contradicts root_squash: it maps root to root; give no_root_squash if that is meant")
 	}

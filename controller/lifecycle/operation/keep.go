@@ -1,0 +1,335 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/cloud/stack"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/store/event"
+	"github.com/nodehitch/nodehitch/controller/store/tx"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// Where faults of what becomes of PersistentVolumes stand.
+const (
+	atVolumes   = fault.Root + "/persistentVolumes"
+	atServerOff = fault.Root + "/oldServerIsOff"
+)
+
+// healed is what becomes of the PersistentVolumes by a HEAL of the storage server.
+type healed struct {
+	// storage: the operation is a HEAL of the storage server that leaves the cluster.
+	storage bool
+	// before is the START, or the END that failed, that this operation continues; nil for none.
+	before *store.Operation
+	// volumes is what becomes of them: what the request says, or the operation before, or the
+	// parameters; "" if none of them does, and so as the specification has it.
+	volumes api.PersistentVolumesAtHeal
+	// oldServerIsOffBy is who stated that the old server is off, "" for nobody.
+	oldServerIsOffBy string
+}
+
+func (p *postRequest) heals(ctx context.Context) (h healed) {
+	if p.r.Operation != api.Heal || p.before.Params.Cluster == nil || !p.healsStorageServer() {
+		return h
+	}
+	h.storage, h.before, h.volumes = true, p.history.continued(), p.r.PersistentVolumes
+	if h.before != nil {
+		h.volumes, h.oldServerIsOffBy = cmp.Or(h.volumes, h.before.PersistentVolumes), h.before.OldServerIsOffBy
+	}
+	withdrawn := p.r.Phase == api.PhaseEnd && p.before.WithdrawPersistentVolumes
+	if h.volumes == "" && p.keepsByDefault() && !withdrawn {
+		h.volumes = api.KeepPersistentVolumes
+	}
+	if p.r.OldServerIsOff {
+		h.oldServerIsOffBy = cmp.Or(event.Caller(ctx), "the controller")
+	}
+	if h.volumes != api.KeepPersistentVolumes {
+		h.oldServerIsOffBy = ""
+	}
+	return h
+}
+
+// continued is the START, or the END that failed, that an END continues; nil for none.
+func (h history) continued() *store.Operation {
+	if h.request.Phase != api.PhaseEnd || len(h.operations) == 0 {
+		return nil
+	}
+	o := &h.operations[0]
+	if !sameKind(o.Request, h.request) || (o.Phase == api.PhaseStart) == (o.State == api.Failed) {
+		return nil
+	}
+	return o
+}
+
+func (p *postRequest) keepsByDefault() bool {
+	s := p.before.Params.Cluster.StorageServer
+	return s != nil && s.KeepVolumes
+}
+
+// healsAll reports whether the operation is a HEAL of the entire VNF: the cluster goes with its
+// PersistentVolumes, and nothing is left to keep.
+func (p *postRequest) healsAll() bool {
+	return p.r.Operation == api.Heal && (len(p.r.VnfcInstanceIds) == 0 || allOf(p.known.all, p.known.namedBy(p.r)))
+}
+
+// keeps reports whether the HEAL keeps the PersistentVolumes.
+func (p *postRequest) keeps() bool { return p.healed.volumes == api.KeepPersistentVolumes }
+
+// checkHealed refuses a request whose word on the PersistentVolumes cannot be followed.
+func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
+	wrong := func(at fault.At, format string, args ...any) {
+		faults = append(faults, at.Fault(fmt.Sprintf(format, args...)))
+	}
+	if !p.healed.storage {
+		if p.r.PersistentVolumes != "" {
+			wrong(atVolumes, "belongs to a HEAL that names the storage server, and not every server; leave it out")
+		}
+		if p.r.OldServerIsOff {
+			wrong(atServerOff, "belongs to a HEAL that names the storage server, and not every server; leave it out")
+		}
+		return faults
+	}
+	asked, before := p.r.PersistentVolumes, p.healed.before
+	switch {
+	case before != nil && before.PersistentVolumes != "" && asked != "" && asked != before.PersistentVolumes:
+		wrong(atVolumes, "is %q; operation %s (%s) took %q: leave it out, or post another START", asked, before.ID, before.Request.Describe(), before.PersistentVolumes)
+	case asked == api.KeepPersistentVolumes && !p.keepsByDefault() && (before == nil || before.PersistentVolumes != asked):
+		wrong(atVolumes, "is %q, and the parameters do not have persistent_volumes_at_heal %q, so the record of the NFS server's clients is not on the volume: "+
+			"set it while the old storage server lives, and then heal", asked, asked)
+	case asked == api.WithdrawPersistentVolumes && p.r.Phase == api.PhaseEnd && before == nil && p.keepsByDefault():
+		wrong(atVolumes, "is %q, and no START of a HEAL withdrew them; post its START first", asked)
+	}
+	if p.r.OldServerIsOff && !p.keeps() {
+		wrong(atServerOff, "is true, and the PersistentVolumes are not kept, so nothing waits for the old server; leave it out")
+	}
+	if len(faults) > 0 || !p.keeps() || len(out.Faults) > 0 {
+		return faults
+	}
+	if p.r.Phase == api.PhaseStart {
+		return p.checkKeep(out)
+	}
+	return p.checkVolumeIDs()
+}
+
+// checkKeep is each reason why the PersistentVolumes cannot stay while their storage server is
+// replaced, found before anything is touched.
+func (p *postRequest) checkKeep(out plan.Output) (faults fault.List) {
+	wrong := func(format string, args ...any) {
+		faults = append(faults, atVolumes.Fault("cannot be "+string(api.KeepPersistentVolumes)+": "+fmt.Sprintf(format, args...)))
+	}
+	i := slices.IndexFunc(out.Nodes, func(n plan.Node) bool { return n.Role == api.RoleStorage })
+	if i < 0 {
+		wrong("the topology no longer has the storage server, so it is not known what its PersistentVolumes point to; post the START before the stack changes, or only the END")
+		return faults
+	}
+	server := serverOf(p.next.Topology, out.Nodes[i].ID)
+	for _, pv := range p.before.Params.Cluster.PersistentVolumes {
+		point := pointOf(p.next.Topology, server, pv.NFSServerCP)
+		switch {
+		case point == nil || len(point.Addresses) == 0:
+			wrong("nfs_server_cp %q is no connection point of the storage server %s (%s) with an address", pv.NFSServerCP, server.Name, server.ID)
+		case goesWith(point.MemberStackID, server):
+			wrong("the PersistentVolumes of %s point to %s of %q, a port in the nested stack %s, which Heat replaces with the storage server; define the port outside of the group",
+				pv.ManifestPath, point.Addresses[0], point.Name, point.MemberStackID)
+		}
+	}
+	for _, wanted := range p.before.Params.Cluster.StorageServer.Volumes {
+		at := slices.IndexFunc(p.next.Topology.Volumes, func(v api.TopologyVolume) bool { return v.ResourceID == wanted.ResourceID })
+		switch {
+		case at < 0:
+			wrong("the volume %q is not in the topology", wanted.ResourceID)
+		case goesWith(p.next.Topology.Volumes[at].MemberStackID, server):
+			wrong("the volume %q stands in the nested stack %s, which Heat replaces with the storage server; define the volume outside of the group",
+				wanted.ResourceID, server.MemberStackID)
+		}
+	}
+	for _, pv := range out.PersistentVolumes {
+		if option := mountsByVersion3(pv.Object); option != "" {
+			wrong("PersistentVolume %s has the mount option %q; NFSv3 clients lose their locks without notice if the server is replaced", pv.Name, option)
+		}
+	}
+	for _, n := range out.Nodes {
+		for _, w := range n.Withheld {
+			if w.Section == api.SectionPersistentVolumes && w.Reason == api.ReasonWaitingForExports {
+				wrong("%s, so it may not have the record of its clients on the volume; heal once it does", w.Message)
+			}
+		}
+	}
+	if p.healed.oldServerIsOffBy == "" {
+		faults = append(faults, p.checkCloud()...)
+	}
+	return faults
+}
+
+// checkCloud wants a cloud that can show that the old server is gone.
+func (p *postRequest) checkCloud() fault.List {
+	const so = "; or state oldServerIsOff once you know that the old storage server does not run and never will"
+	left := p.stack.Remains
+	switch {
+	case left == nil && p.stack.RemainsAway != nil:
+		return fault.List{atVolumes.Fault("cannot be keep: the cloud does not say whether the old storage server is gone: " + p.stack.RemainsAway.Error() + so)}
+	case left == nil:
+		return fault.List{atVolumes.Fault("cannot be keep: no cloud is configured that could show that the old storage server is gone: set openstack.cloud in the controller's configuration" + so)}
+	}
+	var faults fault.List
+	for _, wanted := range p.before.Params.Cluster.StorageServer.Volumes {
+		at := slices.IndexFunc(p.next.Topology.Volumes, func(v api.TopologyVolume) bool { return v.ResourceID == wanted.ResourceID })
+		if at < 0 {
+			continue
+		}
+		if _, shown := left.Volumes[p.next.Topology.Volumes[at].ID]; !shown {
+			faults = append(faults, atVolumes.Fault(fmt.Sprintf("cannot be keep: Cinder does not show the volume %s (%s) to the controller's credential, so it cannot show when the old storage server no longer has it%s",
+				p.next.Topology.Volumes[at].ID, wanted.ResourceID, so)))
+		}
+	}
+	return faults
+}
+
+// checkVolumeIDs refuses an END with which a volume of the storage server is another one: the
+// PersistentVolumes would lead to other data.
+func (p *postRequest) checkVolumeIDs() (faults fault.List) {
+	if p.before.Topology == nil || p.next.Topology == nil {
+		return nil
+	}
+	for _, wanted := range p.before.Params.Cluster.StorageServer.Volumes {
+		of := func(t *api.Topology) (id string, at int) {
+			at = slices.IndexFunc(t.Volumes, func(v api.TopologyVolume) bool { return v.ResourceID == wanted.ResourceID })
+			if at >= 0 {
+				id = t.Volumes[at].ID
+			}
+			return id, at
+		}
+		old, _ := of(p.before.Topology)
+		now, at := of(p.next.Topology)
+		if old == "" || now == "" || old == now {
+			continue
+		}
+		place := desired.AtStack
+		if p.r.Topology != nil {
+			place = desired.AtTopology.Key("volumes").Index(at).Key("id")
+		}
+		faults = append(faults, place.Fault(fmt.Sprintf("the volume %q is %s; the PersistentVolumes that are kept are on %s: "+
+			"give the new storage server that one, or delete the claims and heal with withdraw", wanted.ResourceID, now, old)))
+	}
+	return faults
+}
+
+// stranded is the problem of an END whose PersistentVolumes point to another server than the
+// topology has, nil for none. Nothing of the END is in force then: the old addresses are what
+// the PersistentVolumes are withdrawn by.
+func (p *postRequest) stranded(out plan.Output) (*api.Problem, error) {
+	if p.r.Phase != api.PhaseEnd || !p.keeps() {
+		return nil, nil
+	}
+	bound, err := reconcile.BoundVolumes(p.t, out.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for _, b := range bound {
+		if next := reconcile.Find(out.PersistentVolumes, b.Name); next != nil && !reconcile.SameServer(next.Server, b.Server) {
+			list = append(list, fmt.Sprintf("PersistentVolume %s, bound by claim %s, points to %s, and the new storage server has %s",
+				b.Name, cmp.Or(b.Claim, "(not reported)"), b.Server, next.Server))
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	return api.NewProblem(api.ProblemVolumesStranded, strings.Join(list, "; ")+
+		". Nothing was changed: give the new storage server the old address and post the END again, or delete the claims and heal with withdraw"), nil
+}
+
+// lookAtOld has the cloud show the storage server that the START of a HEAL replaces, if the
+// PersistentVolumes stay: later it has to show that it is gone.
+func (s *Service) lookAtOld(ctx context.Context, r api.OperationRequest, o *stack.Observation) error {
+	if r.Operation != api.Heal || r.Phase != api.PhaseStart || r.OldServerIsOff || r.PersistentVolumes == api.WithdrawPersistentVolumes {
+		return nil
+	}
+	var servers, volumes []string
+	err := s.Runner.View(o.InstanceID, func(t *tx.Tx) error {
+		d, err := desired.InForce(t)
+		if err != nil || d.Params == nil || d.Topology == nil || d.Params.Cluster == nil || d.Params.Cluster.StorageServer == nil || !d.Params.Cluster.StorageServer.KeepVolumes {
+			return err
+		}
+		roles := topology.Assign(d.Params, d.Topology, fault.Root).Roles
+		for _, name := range r.VnfcInstanceIds {
+			for _, server := range topology.Named(d.Topology.Servers, name) {
+				if roles[server.ID] == api.RoleStorage {
+					servers = []string{server.ID}
+				}
+			}
+		}
+		for _, v := range d.Topology.Volumes {
+			volumes = append(volumes, v.ID)
+		}
+		return nil
+	})
+	if err != nil || servers == nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, stack.Briefly)
+	defer cancel()
+	left, err := s.Observer.Source.Remains(limited, o.Request, servers, volumes)
+	switch {
+	case err == nil:
+		o.Remains = &left
+	case errors.Is(err, stack.ErrNotGiven), errors.As(err, &o.RemainsAway):
+	case limited.Err() != nil && ctx.Err() == nil:
+		o.RemainsAway = api.NewProblem(api.ProblemCloudError, fmt.Sprintf("it has not answered within %s", stack.Briefly))
+	default:
+		return err
+	}
+	return nil
+}
+
+// goesWith reports whether what stands in this nested stack is replaced with the server.
+func goesWith(memberStackID string, server api.Server) bool {
+	return memberStackID != "" && memberStackID == server.MemberStackID
+}
+
+func serverOf(t *api.Topology, id string) api.Server {
+	return t.Servers[slices.IndexFunc(t.Servers, func(s api.Server) bool { return s.ID == id })]
+}
+
+// pointOf is the connection point of that name, of the server or of the stack; nil for none.
+func pointOf(t *api.Topology, server api.Server, name string) *api.ConnectionPoint {
+	for _, points := range [][]api.ConnectionPoint{server.ConnectionPoints, t.ConnectionPoints} {
+		if i := slices.IndexFunc(points, func(c api.ConnectionPoint) bool { return c.Name == name }); i >= 0 {
+			return &points[i]
+		}
+	}
+	return nil
+}
+
+// mountsByVersion3 is the mount option of a PersistentVolume that has clients use NFSv3, "" for none.
+func mountsByVersion3(object json.RawMessage) string {
+	var pv struct {
+		Spec struct {
+			MountOptions []string `json:"mountOptions"`
+		} `json:"spec"`
+	}
+	if json.Unmarshal(object, &pv) != nil { // it was validated
+		return ""
+	}
+	for _, given := range pv.Spec.MountOptions {
+		for option := range strings.SplitSeq(given, ",") {
+			name, value, _ := strings.Cut(option, "=")
+			if option == "v3" || value == "3" && (name == "vers" || name == "nfsvers") {
+				return option
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,48 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+// addStorageServer is addStorage for a cluster's storage server. While PersistentVolumes are
+// kept, it withholds the volumes as long as another server may write to them: two that mount
+// one filesystem destroy it.
+func (n *Node) addStorageServer(in Input, s api.Server, c *CarriedOver) []VolumeUse {
+	wanted := in.Params.Cluster.StorageServer
+	if in.Withdraw { // then no client writes, and the specification has the next server mount at once
+		c.VolumeServer, c.VolumeServerShown = "", ""
+	}
+	fenced := c.VolumeServer != "" && c.VolumeServer != n.ID
+	if fenced {
+		n.withhold(api.SectionStorage, api.ReasonOldServerMayWrite, mayWrite(in, wanted))
+	}
+	uses := n.addStorage(in, s, storageOf(wanted))
+	switch {
+	case fenced:
+		for i := range uses {
+			uses[i].NodeID = c.VolumeServer // its last document names them, and no other instance may have them
+		}
+	case !wanted.KeepVolumes:
+		c.VolumeServer, c.VolumeServerShown = "", ""
+	case n.Config.Storage != nil:
+		c.VolumeServer, c.VolumeServerShown = n.ID, ""
+	}
+	return uses
+}
+
+// mayWrite is why the volumes are withheld.
+func mayWrite(in Input, wanted *params.StorageServer) string {
+	var names []string
+	for _, v := range wanted.Volumes {
+		names = append(names, v.ResourceID)
+	}
+	return fmt.Sprintf("the storage server before, %s (%s), had %s and may still write to it: %s. The controller asks the cloud again and again; "+
+		"if you know that the old server is off for good, post the END of a HEAL that names the storage server, with oldServerIsOff",
+		cmp.Or(in.VolumeServerName, "which has no name"), in.CarriedOver.VolumeServer, strings.Join(names, ", "),
+		cmp.Or(in.CarriedOver.VolumeServerShown, "it is not known what the cloud shows"))
+}
