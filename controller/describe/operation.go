@@ -124,6 +124,20 @@ func Operation(o api.Operation) string {
 // Forced says what it means that an operation is forced.
 const Forced = "members leave the cluster even if it does not let them"
 
+// PersistentVolumes is what becomes of those of a storage server that is healed.
+func PersistentVolumes(v api.PersistentVolumesAtHeal) string {
+	switch v {
+	case api.KeepPersistentVolumes:
+		return "keep: Pods wait until the new storage server serves them"
+	case api.WithdrawPersistentVolumes:
+		return "withdraw: they leave the cluster before the storage server goes"
+	}
+	return string(v)
+}
+
+// OldServerIsOff says who vouches for the old storage server.
+func OldServerIsOff(by string) string { return by + " stated that it does not run and never will" }
+
 // Target is what a target of an operation waits for.
 func Target(t api.OperationTarget) (text string, tone Tone) {
 	if t.Ready {

@@ -199,3 +199,22 @@ func TestLogins(t *testing.T) {
 		t.Errorf("the password is %q", got)
 	}
 }
+
+// The record of the NFS server's clients lies on the volume that the agent takes for the first.
+func TestPersistentVolumesAtHeal(t *testing.T) {
+	const volumes = `{"volume_resource_id":"v2","mount_to":"/volume2"},{"volume_resource_id":"v1","mount_to":"/volume"}`
+	for said, want := range map[string]string{
+		``: "",
+		`"persistent_volumes_at_heal":"withdraw",`: "",
+		`"persistent_volumes_at_heal":"keep",`:     "/volume/.nodehitch/nfs-clients",
+	} {
+		exports := `{"export_dir":"/volume/.nodehitch","export_to":"node1"},{"export_dir":"/volume2","export_to":"node1","export_options":["no_root_squash"]}`
+		if want != "" {
+			exports = `{"export_dir":"/volume/nfs","export_to":"node1"}`
+		}
+		raw := strings.Replace(string(withStorage(volumes, exports)), `"cinder_volume`, said+`"cinder_volume`, 1)
+		if s := legal(t, json.RawMessage(raw)).Cluster.StorageServer; s.KeepVolumes != (want != "") || s.ClientRecords() != want {
+			t.Errorf("%s: keep is %v, the record at %q, want %q", said, s.KeepVolumes, s.ClientRecords(), want)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package params
 
 import (
+	"cmp"
 	"net/netip"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -33,13 +35,14 @@ type StorageServer struct {
 }
 
 // ClientRecords is the directory in which the NFS server keeps the record of its clients, ""
-// where it has it by default. It lies on the first volume, which a VM that takes the place of
-// this one has too.
+// for its default. It lies on the first volume in the order of their mount points, which a VM
+// that takes the place of this one has too.
 func (s *StorageServer) ClientRecords() string {
 	if !s.KeepVolumes || len(s.Volumes) == 0 {
 		return ""
 	}
-	return path.Join(s.Volumes[0].MountTo, ownDirectory, "nfs-clients")
+	first := slices.MinFunc(s.Volumes, func(a, b Volume) int { return cmp.Compare(a.MountTo, b.MountTo) })
+	return path.Join(first.MountTo, ownDirectory, "nfs-clients")
 }
 
 // ownDirectory is the directory of a volume that is nodehitch's own.

@@ -140,3 +140,29 @@ func TestWhichVolumesAndServersAreThere(t *testing.T) {
 		t.Errorf("servers (-want +got):\n%s", diff)
 	}
 }
+
+// What stands in a member of a group is replaced with the member. A floating IP leads to its port.
+func TestWhichMemberOfAGroupAPortAndAVolumeStandIn(t *testing.T) {
+	const group = "OS::Heat::AutoScalingGroup"
+	s := stackOf(
+		resource("top", "servers", group, "a"), resource("a", "0", "node.yaml", "in"),
+		resource("in", "vm", typeServer, "s1"), resource("in", "inner_CP", typePort, "p1"), resource("in", "inner", typeVolume, "v1"),
+		resource("top", "outer_CP", typePort, "p2"), resource("top", "outer", typeVolume, "v2"),
+		resource("top", "inner_FIP", typeFloating, "f1"), resource("in", "outer_FIP", typeFloating, "f2"),
+	)
+	for id := range s.ports {
+		s.ports[id] = openstack.Port{ID: id, DeviceID: "s1"}
+	}
+	s.floating = []openstack.FloatingIP{{ID: "f1", PortID: "p1"}, {ID: "f2", PortID: "p2"}}
+	found, got := s.topology(), map[string]string{}
+	for _, p := range found.Servers[0].ConnectionPoints {
+		got[p.Name] = p.MemberStackID
+	}
+	for _, v := range found.Volumes {
+		got[v.ResourceID] = v.MemberStackID
+	}
+	want := map[string]string{"inner_CP": "in", "inner_FIP": "in", "inner": "in", "outer_CP": "", "outer_FIP": "", "outer": ""}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -82,7 +82,7 @@ func TestTheTopologyOfAStack(t *testing.T) {
 	fake.Put(clusterOf(1)...)
 	node := func(group string, kind int) api.Server {
 		return api.Server{ID: id(kind+1, 1), Name: group, VduID: "Node", AspectID: group, MemberStackID: id(kind+3, 1), AvailabilityZone: "nova",
-			ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{fmt.Sprintf("10.%d.0.2", kind)}}}}
+			ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{fmt.Sprintf("10.%d.0.2", kind)}, MemberStackID: id(kind+3, 1)}}}
 	}
 	want := &api.Topology{StackID: stackA, StackStatus: "CREATE_COMPLETE", StackStatusReason: "done",
 		Servers:          []api.Server{node("master_instance", 10), storageServer(), node("worker_instance", 20)},

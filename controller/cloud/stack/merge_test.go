@@ -42,12 +42,12 @@ func TestARequestsTopologyIsFilledIn(t *testing.T) {
 		"a nested stack that Heat does not have": {api.Topology{Servers: []api.Server{{ID: id(21, 1), Name: "n", MemberStackID: id(9, 9)}}},
 			with(func(t *api.Topology) {
 				t.Servers[0] = api.Server{ID: id(21, 1), Name: "n", VduID: "Node", AspectID: "worker_instance", MemberStackID: id(9, 9), AvailabilityZone: "nova",
-					ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{"10.20.0.2"}}}}
+					ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{"10.20.0.2"}, MemberStackID: id(23, 1)}}}
 			})},
 		"a worker by its id": {api.Topology{Servers: []api.Server{{ID: id(21, 1), Name: "n"}}},
 			with(func(t *api.Topology) {
 				t.Servers[0] = api.Server{ID: id(21, 1), Name: "n", VduID: "Node", AspectID: "worker_instance", MemberStackID: id(23, 1), AvailabilityZone: "nova",
-					ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{"10.20.0.2"}}}}
+					ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{"10.20.0.2"}, MemberStackID: id(23, 1)}}}
 			})},
 		"everything": {api.Topology{StackStatus: "UPDATE_COMPLETE", ConnectionPoints: given,
 			Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", HypervisorHostname: "h", VolumeIds: []string{volumeB},

@@ -41,6 +41,12 @@ named masters and workers leave the cluster: their Nodes are drained and deleted
 Pods cannot be evicted it waits until its deadline; "hitchctl describe operation" names
 them. --force lets them leave all the same, also if the cluster does not answer.
 
+A HEAL of the storage server withdraws its PersistentVolumes, unless the parameters have
+persistent_volumes_at_heal keep: then Pods wait for the new storage server, which mounts
+once the cloud shows that the old one is gone. --old-server-is-off states instead that the
+old one does not run and never will. It is recorded who says so. If it runs all the same,
+two servers write to one filesystem, and the data is lost.
+
 If the controller has a cloud, it reads the servers, addresses and volumes from Heat,
 and no --topology is needed. It takes no END while Heat changes the stack; --wait waits
 for that too, and shows Heat's own messages.
@@ -57,14 +63,14 @@ const mostDeadline = 24 * time.Hour
 var operateFlagOf = map[string]string{
 	"operation": "OPERATION", "phase": "--phase", "topology": "--topology", "stackId": "--stack-id", "type": "--type",
 	"aspectId": "--aspect-id", "numberOfSteps": "--number-of-steps", "vnfcInstanceIds": "--vnfc-instance-id", "connectionPointNames": "--connection-point",
-	"partial": "--partial", "force": "--force", "idempotencyKey": "--idempotency-key", "deadlineSeconds": "--deadline",
+	"partial": "--partial", "force": "--force", "persistentVolumes": "--keep-persistent-volumes", "oldServerIsOff": "--old-server-is-off", "idempotencyKey": "--idempotency-key", "deadlineSeconds": "--deadline",
 }
 
 type operateFlags struct {
 	operation              api.OperationRequest
 	phase, scale, topology string
 	deadline               time.Duration
-	wait                   bool
+	keepVolumes, wait      bool
 	output                 output
 	// given says whether the command line has the flag of this name.
 	given func(string) bool
@@ -107,6 +113,8 @@ func (a *app) operate() *cobra.Command {
 	flags.StringArrayVar(&o.ConnectionPointNames, "connection-point", nil, "CHANGE_EXT_CONN: a connection point that changes, by its name; may be repeated")
 	flags.BoolVar(&o.Partial, "partial", false, "required roles without a server do not fail the operation")
 	flags.BoolVar(&o.Force, "force", false, "START of SCALE_IN and HEAL: members leave the cluster even if it does not let them")
+	flags.BoolVar(&f.keepVolumes, "keep-persistent-volumes", false, "HEAL of the storage server: keep its PersistentVolumes, or withdraw them if =false (default what the parameters say)")
+	flags.BoolVar(&o.OldServerIsOff, "old-server-is-off", false, "HEAL that keeps PersistentVolumes: the old storage server does not run and never will")
 	flags.StringVar(&o.IdempotencyKey, "idempotency-key", "", "join or return the operation that was started with this key")
 	flags.DurationVar(&f.deadline, "deadline", 0, "the operation's deadline, 1s to 24h (default the controller's, 30m)")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it has finished; exit code 1 if it failed")
@@ -121,6 +129,12 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	o.Operation = api.OperationType(strings.ToUpper(operation))
 	o.Phase = api.OperationPhase(strings.ToUpper(f.phase))
 	o.Type = api.ScaleType(strings.ToUpper(f.scale))
+	if f.given("keep-persistent-volumes") {
+		o.PersistentVolumes = api.WithdrawPersistentVolumes
+		if f.keepVolumes {
+			o.PersistentVolumes = api.KeepPersistentVolumes
+		}
+	}
 	o.DeadlineSeconds = int(f.deadline.Round(time.Second) / time.Second)
 	switch {
 	case !o.Operation.Valid():
@@ -188,7 +202,7 @@ func (a *app) joinedText(o api.Operation, given func(string) bool) string {
 	if o.State != api.Processing {
 		text += "; it is " + string(o.State)
 	}
-	unused := slices.DeleteFunc([]string{"--topology", "--stack-id", "--deadline", "--partial", "--force", "--number-of-steps", "--vnfc-instance-id"},
+	unused := slices.DeleteFunc([]string{"--topology", "--stack-id", "--deadline", "--partial", "--force", "--keep-persistent-volumes", "--old-server-is-off", "--number-of-steps", "--vnfc-instance-id"},
 		func(flag string) bool { return !given(strings.TrimPrefix(flag, "--")) })
 	if len(unused) > 0 {
 		text += "; not used: " + strings.Join(unused, ", ")

@@ -199,6 +199,12 @@ func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.T
 	if o.Force {
 		p.field("Force", describe.Forced)
 	}
+	if o.PersistentVolumes != "" {
+		p.field("Volumes", describe.PersistentVolumes(o.PersistentVolumes))
+	}
+	if o.OldServerIsOffBy != "" {
+		p.field("Old server", describe.OldServerIsOff(o.OldServerIsOffBy))
+	}
 	if o.Error != nil {
 		p.heading("Why it failed")
 		p.text(2, screen.Bad, describe.Problem(*o.Error))

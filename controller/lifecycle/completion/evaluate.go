@@ -114,7 +114,12 @@ func (e *Evaluator) finishOrSave(t *tx.Tx, op store.Operation, changed bool) err
 func (e *Evaluator) failEnd(t *tx.Tx, op store.Operation, all []api.OperationTarget) error {
 	op.Targets = progress.ByCause(op.Targets)
 	waiting := progress.Waiting(progress.ByCause(all))
-	if t.Now.Before(op.Deadline) {
+	stranded := op.PersistentVolumes == api.KeepPersistentVolumes &&
+		slices.ContainsFunc(all, func(t api.OperationTarget) bool { return t.Reason == api.ReasonSourceImmutable })
+	if stranded {
+		op.Error = api.NewProblem(api.ProblemVolumesStranded, waiting+
+			". Nothing was deleted: give the storage server the address that they point to and post the END again, or delete the claims and heal with withdraw")
+	} else if t.Now.Before(op.Deadline) {
 		op.Error = api.NewProblem(api.ProblemTargetsFailed, fmt.Sprintf(
 			"%s. No waiting mends this, and nothing has changed for %s: mend it, then post the operation again",
 			waiting, t.Now.Sub(op.StuckSince).Round(time.Second)))

@@ -175,3 +175,11 @@ func (w *World) ReportAbsent() {
 	w.Helper()
 	w.ReportVolumes(MasterServer, api.ConditionTrue, api.ReasonAbsent, "")
 }
+
+// ReportBound is a report of the master that these PersistentVolumes are bound.
+func (w *World) ReportBound(bound ...api.BoundPersistentVolume) {
+	w.Helper()
+	s := w.Status(MasterServer)
+	s.BoundPersistentVolumes = bound
+	w.Report(MasterServer, s)
+}

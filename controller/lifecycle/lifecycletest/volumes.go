@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/controller/lifecycle/reconcile"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -80,4 +82,20 @@ func (w *World) WantSection(nodeID string, state api.PersistentVolumesSectionSta
 		return
 	}
 	w.Fatalf("the section of %s is %+v, want %q", nodeID, s, state)
+}
+
+// StorageDocuments are the nodes whose documents name volumes. A node that the topology lacks keeps
+// its last document.
+func (w *World) StorageDocuments() (ids []string) {
+	w.Helper()
+	var nodes []store.Node
+	w.Must(w.Store.View(func(tx *store.Tx) (err error) { nodes, err = tx.Nodes().All(); return err }))
+	for _, n := range nodes {
+		config, err := reconcile.Document(w.Store, n)
+		w.Must(err)
+		if config.Storage != nil {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
 }

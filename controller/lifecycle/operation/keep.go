@@ -55,10 +55,16 @@ func (p *postRequest) heals(ctx context.Context) (h healed) {
 	if p.r.OldServerIsOff {
 		h.oldServerIsOffBy = cmp.Or(event.Caller(ctx), "the controller")
 	}
-	if h.volumes != api.KeepPersistentVolumes {
+	if h.volumes != api.KeepPersistentVolumes && !p.waits(h) {
 		h.oldServerIsOffBy = ""
 	}
 	return h
+}
+
+// waits reports whether the END may wait for an old storage server although it keeps nothing: the
+// parameters kept PersistentVolumes while that one was told of its volumes.
+func (p *postRequest) waits(h healed) bool {
+	return p.r.Phase == api.PhaseEnd && h.volumes == "" && p.t.Instance.CarriedOver.VolumeServer != ""
 }
 
 // continued is the START, or the END that failed, that an END continues; nil for none.
@@ -111,7 +117,7 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
 	case asked == api.WithdrawPersistentVolumes && p.r.Phase == api.PhaseEnd && before == nil && p.keepsByDefault():
 		wrong(atVolumes, "is %q, and no START of a HEAL withdrew them; post its START first", asked)
 	}
-	if p.r.OldServerIsOff && !p.keeps() {
+	if p.r.OldServerIsOff && !p.keeps() && !p.waits(p.healed) {
 		wrong(atServerOff, "is true, and the PersistentVolumes are not kept, so nothing waits for the old server; leave it out")
 	}
 	if len(faults) > 0 || !p.keeps() || len(out.Faults) > 0 {

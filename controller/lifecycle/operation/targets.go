@@ -21,7 +21,8 @@ func (p *postRequest) targets(e *reconcile.Effect) []string {
 	left := p.history.leftByFailure()
 	var ids []string
 	for _, n := range e.Plan.Nodes {
-		if p.isNew(n.ID) || p.isAbout(n) || slices.Contains(e.Changed, n.ID) || slices.Contains(left, n.ID) {
+		speaks := p.keeps() && n.ID == e.Plan.CarriedOver.Owner // whose PersistentVolumes are to be as before
+		if speaks || p.isNew(n.ID) || p.isAbout(n) || slices.Contains(e.Changed, n.ID) || slices.Contains(left, n.ID) {
 			ids = append(ids, n.ID)
 		}
 	}

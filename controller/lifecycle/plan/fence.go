@@ -9,9 +9,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-// addStorageServer is addStorage for a cluster's storage server. While PersistentVolumes are
-// kept, it withholds the volumes as long as another server may write to them: two that mount
-// one filesystem destroy it.
+// addStorageServer is addStorage for a cluster's storage server. If another server was told of
+// the volumes while a heal would have kept PersistentVolumes, and is not known to be gone, it
+// withholds them: two that mount one filesystem destroy it. Other parameters do not change that.
 func (n *Node) addStorageServer(in Input, s api.Server, c *CarriedOver) []VolumeUse {
 	wanted := in.Params.Cluster.StorageServer
 	if in.Withdraw { // then no client writes, and the specification has the next server mount at once
@@ -27,9 +27,7 @@ func (n *Node) addStorageServer(in Input, s api.Server, c *CarriedOver) []Volume
 		for i := range uses {
 			uses[i].NodeID = c.VolumeServer // its last document names them, and no other instance may have them
 		}
-	case !wanted.KeepVolumes:
-		c.VolumeServer, c.VolumeServerShown = "", ""
-	case n.Config.Storage != nil:
+	case wanted.KeepVolumes && !in.Withdraw && n.Config.Storage != nil:
 		c.VolumeServer, c.VolumeServerShown = n.ID, ""
 	}
 	return uses

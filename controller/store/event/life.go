@@ -68,9 +68,18 @@ func version(n int64) string {
 }
 
 func (h *derivation) operationBegins(c store.Change[store.Operation]) {
-	if o := c.After; o != nil && c.Before == nil {
-		h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOperationStarted, OperationID: o.ID, To: string(api.Processing), Message: o.Request.Describe()})
+	o := c.After
+	if o == nil || c.Before != nil {
+		return
 	}
+	message := o.Request.Describe()
+	if o.PersistentVolumes != "" {
+		message += ", PersistentVolumes: " + string(o.PersistentVolumes)
+	}
+	if o.OldServerIsOffBy != "" {
+		message += ", old storage server is off by the word of " + o.OldServerIsOffBy
+	}
+	h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOperationStarted, OperationID: o.ID, To: string(api.Processing), Message: message})
 }
 
 // operationEnds: a START that awaits its END was over once before.

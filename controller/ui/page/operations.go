@@ -229,6 +229,12 @@ func (f Frame) operationFacts(o api.Operation) []field {
 	if o.Force {
 		list = append(list, field{Label: "Force", Text: describe.Forced})
 	}
+	if o.PersistentVolumes != "" {
+		list = append(list, field{Label: "PersistentVolumes", Text: describe.PersistentVolumes(o.PersistentVolumes)})
+	}
+	if o.OldServerIsOffBy != "" {
+		list = append(list, field{Label: "Old storage server", Text: describe.OldServerIsOff(o.OldServerIsOffBy)})
+	}
 	return fields(list...)
 }
 
