@@ -1,6 +1,9 @@
 package host
 
 import (
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,5 +50,32 @@ func TestSameHost(t *testing.T) {
 		if got := n.SameHost(t.Context(), pair[0], pair[1]); got != want {
 			t.Errorf("%q: got %v, want %v", pair, got, want)
 		}
+	}
+}
+
+func TestStateOfTheNFSServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  NFSState
+	}{
+		"not loaded":      {nil, NFSState{}},
+		"loaded":          {map[string]string{"threads": "0\n", "versions": "\n"}, NFSState{}},
+		"all versions":    {map[string]string{"threads": "8\n", "versions": "-2 +3 +4 +4.1 +4.2\n", "clients/1/info": "", "clients/7/info": ""}, NFSState{Threads: 8, Clients: 2, Version3: true}},
+		"NFSv4 alone":     {map[string]string{"threads": "8\n", "versions": "-2 -3 +4 +4.1 +4.2\n"}, NFSState{Threads: 8}},
+		"threads unknown": {map[string]string{"threads": "?\n"}, NFSState{Threads: -1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := t.TempDir()
+			for path, content := range c.files {
+				path = filepath.Join(proc, "fs/nfsd", path)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := (&nfs{proc: proc}).State()
+			if refused := c.want.Threads < 0; refused != (err != nil) || !refused && got != c.want {
+				t.Errorf("got %+v, %v; expected %+v", got, err, c.want)
+			}
+		})
 	}
 }

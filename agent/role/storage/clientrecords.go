@@ -114,29 +114,30 @@ func (s *steps) configuredRecords() string {
 	return defaultRecords
 }
 
-// recordLimit is how long nfsdcld may take to open its database: it does that only after it has
-// told systemd that it runs.
+// recordLimit is how long nfsdcld may take to open its database.
 const recordLimit = 10 * time.Second
 
-func (s *steps) awaitRecord(ctx context.Context, want settings) error {
-	if want.records == "" {
-		return nil
+// startRecord starts nfsdcld and waits until it has its database open, which it does after it has
+// told systemd that it runs. The kernel gives it one second when the NFS server starts, and
+// records its clients elsewhere after that.
+func (s *steps) startRecord(ctx context.Context, directory string) error {
+	if err := s.Host.Units.Start(ctx, nfsdcld); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, recordLimit)
+	waiting, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		found, err := s.recorded(ctx)
-		if err == nil && found.directory == want.records && found.used {
-			return nil
+		if err != nil || found.directory == directory {
+			return err
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			said := s.Host.Units.Said(context.WithoutCancel(ctx), nfsdcld)
-			return converge.Wait(api.ReasonClientsNotRecorded, "the NFS server's clients are not recorded in %s after %s: nfsdcld has its database in %q, expected it there; it says: %s",
-				want.records, recordLimit, found.directory, said)
+		case <-waiting.Done():
+			return converge.Wait(api.ReasonClientsNotRecorded, "nfsdcld has no database open in %s after %s, so the NFS server's clients would not be recorded there; it says: %s",
+				directory, recordLimit, s.Host.Units.Said(ctx, nfsdcld))
 		}
 	}
 }
@@ -163,7 +164,7 @@ func (s *steps) leaveSettings(ctx context.Context) error {
 	if server, err := s.Host.Units.Unit(ctx, nfsServer); err != nil {
 		return err
 	} else if have.Records != "" && server.Active == "active" {
-		if err := s.Host.Units.Start(ctx, nfsdcld); err != nil {
+		if err := s.startRecord(ctx, defaultRecords); err != nil {
 			return err
 		}
 	}

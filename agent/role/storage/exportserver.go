@@ -46,16 +46,30 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 	}
 	if state.File != "enabled" {
 		if err := errors.Join(p.Host.Units.Enable(ctx, nfsServer), p.Host.Units.Reload(ctx)); err != nil {
-			return converge.Wait(api.ReasonServerNotRunning, "%v", err)
+			return serverDoesNotRun(err)
 		}
 	}
 	if state.Active == "active" {
 		return nil
 	}
+	if directory := p.settings.records; directory != "" {
+		if err := p.startRecord(ctx, directory); err != nil {
+			return serverDoesNotRun(err)
+		}
+	}
 	if err := p.Host.Units.Start(ctx, nfsServer); err != nil {
-		return converge.Wait(api.ReasonServerNotRunning, "%v", err)
+		return serverDoesNotRun(err)
 	}
 	return nil
+}
+
+// serverDoesNotRun is the error of a unit, unless it has a reason already.
+func serverDoesNotRun(err error) error {
+	var waiting *converge.Waiting
+	if errors.As(err, &waiting) {
+		return err
+	}
+	return converge.Wait(api.ReasonServerNotRunning, "%v", err)
 }
 
 // unwanted selects the exports to remove: those with our mountpoint= that are not

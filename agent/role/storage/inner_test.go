@@ -1,8 +1,13 @@
 package storage
 
 import (
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -160,6 +165,79 @@ func FuzzParseSuperblock(f *testing.F) {
 			t.Errorf("%+v", sb)
 		}
 	})
+}
+
+// The text of these files is a contract with nfs-utils and systemd.
+func TestFilesOfTheServersSettings(t *testing.T) {
+	s := settings{scope: "nodehitch-" + testUUID, records: "/volume/.nodehitch/nfs-clients", mountPath: "/volume"}
+	scope := `[Service]
+ExecStartPre=-/usr/bin/umount --quiet /run/nodehitch-nfs-scope
+ExecStartPre=/usr/bin/touch /run/nodehitch-nfs-scope
+ExecStartPre=/usr/bin/unshare --uts=/run/nodehitch-nfs-scope hostname nodehitch-` + testUUID + `
+ExecStart=
+ExecStart=/usr/bin/nsenter --uts=/run/nodehitch-nfs-scope /usr/sbin/rpc.nfsd
+ExecStartPost=/usr/bin/umount /run/nodehitch-nfs-scope
+`
+	nfsd := "[nfsd]\nscope=nodehitch-" + testUUID + "\nlease-time=30\ngrace-time=45\n"
+	for got, want := range map[string]string{
+		settings{scope: s.scope}.configuration():     header + nfsd,
+		s.configuration():                            header + nfsd + "vers3=n\n\n[nfsdcld]\nstoragedir=/volume/.nodehitch/nfs-clients\n",
+		settings{scope: s.scope}.serverDropIn(true):  "",
+		settings{scope: s.scope}.serverDropIn(false): header + scope,
+		s.serverDropIn(true): header + `[Unit]
+Wants=nfsdcld.service
+After=nfsdcld.service
+
+[Service]
+ExecStartPre=/usr/bin/systemctl --quiet is-active nfsdcld.service
+`,
+		settings{scope: s.scope}.recordsDropIn(): "",
+		s.recordsDropIn(): header + `[Unit]
+RequiresMountsFor=/volume/.nodehitch/nfs-clients
+ConditionPathIsMountPoint=/volume
+`,
+	} {
+		if got != want {
+			t.Errorf("got:\n%s\nwant:\n%s", got, want)
+		}
+	}
+	if got := s.serverDropIn(false); !strings.HasPrefix(got, s.serverDropIn(true)) || !strings.HasSuffix(got, scope) {
+		t.Errorf("not both:\n%s", got)
+	}
+}
+
+// The commands of the drop-in start the server under the name, and leave the machine's own. A
+// start that failed has left its namespace.
+func TestTheServerSeesItsScopeAsTheHostName(t *testing.T) {
+	needs(t, "unshare", "nsenter", "hostname", "umount")
+	before := run(t, "uname", "-n")
+	// Not the path of the machine, which may be in use.
+	namespace := filepath.Join(t.TempDir(), "uts")
+	text := strings.NewReplacer(scopeNamespace, namespace, "/usr/sbin/rpc.nfsd", "/usr/bin/uname -n").Replace(settings{scope: "nodehitch-" + testUUID}.serverDropIn(false))
+	run(t, "touch", namespace)
+	run(t, "unshare", "--uts="+namespace, "hostname", "of-a-failed-start")
+	t.Cleanup(func() { _ = unix.Unmount(namespace, 0) })
+	var seen string
+	for line := range strings.Lines(text) {
+		key, command, ok := strings.Cut(strings.TrimSpace(line), "=")
+		if !ok || !strings.HasPrefix(key, "Exec") || command == "" {
+			continue
+		}
+		if command, ok := strings.CutPrefix(command, "-"); ok {
+			argv := strings.Fields(command)
+			_ = exec.CommandContext(t.Context(), argv[0], argv[1:]...).Run() //nolint:gosec // the drop-in's
+			continue
+		}
+		if said := run(t, strings.Fields(command)...); key == "ExecStart" {
+			seen = said
+		}
+	}
+	if seen != "nodehitch-"+testUUID {
+		t.Errorf("rpc.nfsd would see the host name %q", seen)
+	}
+	if after := run(t, "uname", "-n"); after != before {
+		t.Errorf("the machine's name is %q now, and was %q", after, before)
+	}
 }
 
 // The text of these files is a contract with systemd; the cases on real machines test their

@@ -78,6 +78,7 @@ func (s settings) serverDropIn(setsScope bool) string {
 	}
 	if !setsScope {
 		text += fmt.Sprintf(`[Service]
+ExecStartPre=-/usr/bin/umount --quiet %[1]s
 ExecStartPre=/usr/bin/touch %[1]s
 ExecStartPre=/usr/bin/unshare --uts=%[1]s hostname %[2]s
 ExecStart=
@@ -105,12 +106,15 @@ func dropInPath(unit string) string { return filepath.Join(unitDirectory, unit+"
 // files are the files of the settings in the order in which they are written; one without
 // content is not there.
 func (s *steps) files(ctx context.Context, want settings) ([]file, error) {
-	setsScope, err := s.Host.NFS.SetsScope(ctx)
-	if err != nil {
-		return nil, err
+	if s.setsScope == nil { // asked once, because it costs a process
+		sets, err := s.Host.NFS.SetsScope(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.setsScope = &sets
 	}
 	return []file{
-		{dropInPath(nfsServer), want.serverDropIn(setsScope)},
+		{dropInPath(nfsServer), want.serverDropIn(*s.setsScope)},
 		{dropInPath(nfsdcld), want.recordsDropIn()},
 		{settingsPath, want.configuration()},
 	}, nil
@@ -269,7 +273,7 @@ func (s *steps) apply(ctx context.Context, want settings, volume host.Mount) err
 		return err
 	}
 	if err := s.start(ctx, want, have, serves); err != nil {
-		return converge.Wait(api.ReasonServerNotRunning, "%v", err)
+		return serverDoesNotRun(err)
 	}
 	return s.own(func(o *owned) { o.Scope, o.Records = want.scope, want.records })
 }
@@ -281,13 +285,13 @@ func (s *steps) start(ctx context.Context, want settings, have owned, serves boo
 	if err != nil || server.Active != "active" {
 		return err
 	}
-	if !serves {
-		err = s.Host.Units.Restart(ctx, nfsServer)
-	} else if want.recordsIn(have) != "" {
-		err = s.Host.Units.Start(ctx, nfsdcld)
+	if directory := want.recordsIn(have); directory != "" {
+		if err := s.startRecord(ctx, directory); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	if serves {
+		return nil
 	}
-	return s.awaitRecord(ctx, want)
+	return s.Host.Units.Restart(ctx, nfsServer)
 }

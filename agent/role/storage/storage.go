@@ -37,6 +37,8 @@ type steps struct {
 	Options
 	journal   *journal
 	inventory inventory.File
+	// setsScope is what rpc.nfsd has said of itself, nil if it was not asked yet.
+	setsScope *bool
 }
 
 // NewSteps are the steps of the storage role in their order: VolumesMounted, then
