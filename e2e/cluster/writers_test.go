@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -110,6 +111,7 @@ func (w *writers) first(since time.Time, kinds ...report.Kind) time.Time {
 func (w *writers) write(when string, since time.Time) {
 	w.T.Helper()
 	w.Until(when+": all write", func() error {
+		w.unfailed(when)
 		count := map[report.Kind]int{}
 		for _, r := range w.all() {
 			if r.at.After(since) && r.Error == "" {
@@ -145,15 +147,28 @@ func (w *writers) last() received {
 	return all[len(all)-1]
 }
 
+// unfailed ends the test if an operation has failed, with the first ones.
+func (w *writers) unfailed(when string) {
+	w.T.Helper()
+	var failures []string
+	for _, r := range w.all() {
+		if r.Error != "" && len(failures) < 20 {
+			failures = append(failures, fmt.Sprintf("%s: %s %d: %s: %s", r.at.UTC().Format("15:04:05.000"), r.Kind, r.N, r.Error, r.Note))
+		}
+	}
+	if failures != nil {
+		w.T.Fatalf("%s: operations have failed:\n%s", when, strings.Join(failures, "\n"))
+	}
+}
+
 // sound asserts that no operation failed, that the server has every append which was
 // acknowledged, and that the lock is held.
 func (w *writers) sound(r *results.Case) {
 	w.T.Helper()
+	w.unfailed("in the end")
 	acknowledged := int64(-1)
 	for _, got := range w.all() {
-		if got.Error != "" {
-			w.T.Errorf("%s: %s %d: %s: %s", got.at.Format(time.TimeOnly), got.Kind, got.N, got.Error, got.Note)
-		} else if got.Kind == report.Append {
+		if got.Kind == report.Append {
 			acknowledged = max(acknowledged, got.N)
 		}
 	}

@@ -182,14 +182,17 @@ func read(f *os.File, n int64) error {
 // file has its new name.
 func (w *writers) renames() (operation, error) {
 	name := func(n int64) string { return w.file(fmt.Sprintf("renamed-%d", n)) }
+	last := int64(0)
 	return func(n int64) (string, error) {
-		err := os.Rename(name(n), name(n+1))
-		if !errors.Is(err, os.ErrNotExist) {
-			return "", err
+		note, err := "", os.Rename(name(last), name(n+1))
+		if errors.Is(err, os.ErrNotExist) {
+			if _, now := os.Stat(name(n + 1)); now == nil {
+				note, err = report.RenamedBefore, nil
+			}
 		}
-		if _, now := os.Stat(name(n + 1)); now == nil {
-			return report.RenamedBefore, nil
+		if err == nil {
+			last = n + 1
 		}
-		return "", err
+		return note, err
 	}, os.WriteFile(name(0), []byte(report.Record(0)), 0o644)
 }
