@@ -66,7 +66,11 @@ func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) e
 	if err != nil || !found.elsewhere(directory) {
 		return err
 	}
-	if err := s.Host.Units.Stop(ctx, nfsdcld); err != nil {
+	daemon, err := s.Host.Units.Unit(ctx, nfsdcld)
+	if err == nil && daemon.Active == "active" { // else there may be no such unit yet
+		err = s.Host.Units.Stop(ctx, nfsdcld)
+	}
+	if err != nil {
 		return err
 	}
 	from := found.directory
@@ -74,7 +78,7 @@ func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) e
 		from = s.configuredRecords()
 	}
 	target := filepath.Join(directory, database)
-	if _, err := s.Host.Files.Mode(target); from == directory || !serves && err == nil {
+	if _, err := s.Host.Files.Mode(target); from == directory || !serves && !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	content, err := s.Host.Files.Read(filepath.Join(from, database))

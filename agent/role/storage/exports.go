@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/software"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
 // exports is the step that owns ExportsServed.
@@ -56,6 +56,9 @@ type exportPlan struct {
 	problems []error
 	// notes are appended to the message.
 	notes string
+	// installing says that its package is not there yet; restart that it gets its settings, and
+	// does not serve yet.
+	installing, restart bool
 }
 
 func (p *exportPlan) do(summary string, f func(context.Context) error) {
@@ -69,9 +72,9 @@ func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy)
 	if err != nil {
 		return err
 	}
-	p.actions = installing
+	p.installing = len(installing) > 0
 	mounted := p.mounted()
-	if err := p.settle(ctx, p.settings, mounted, len(installing) > 0); err != nil {
+	if err := p.settle(ctx, mounted); err != nil {
 		return err
 	}
 	entries := slices.DeleteFunc(slices.Clone(wanted), func(e entry) bool {
@@ -81,12 +84,14 @@ func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy)
 	if err := p.file(entries); err != nil {
 		return err
 	}
+	// Packages may start the server, so it has its settings and knows what to export before.
+	p.actions = append(p.actions, installing...)
 	// Starting the server does not change the table.
 	changed := len(p.actions) > 0
-	if err := p.server(ctx, len(installing) > 0); err != nil {
+	if err := p.server(ctx); err != nil {
 		return err
 	}
-	if len(installing) > 0 {
+	if p.installing {
 		p.reexport(exportGroup, entries)
 		return nil
 	}
@@ -112,8 +117,7 @@ func (p *exportPlan) mounted() map[string]host.Mount {
 	}
 	for i := range p.section.Volumes {
 		v := &p.section.Volumes[i]
-		exported := func(e api.StorageExport) bool { return strings.HasPrefix(e.Directory+"/", v.MountPath+"/") }
-		if !slices.ContainsFunc(p.section.Exports, exported) && (i > 0 || p.settings.records == "") {
+		if !p.exportedFrom(*v) && (i > 0 || p.settings.records == "") {
 			continue
 		}
 		m := (&view{mounts: mounts}).at(v.MountPath)
@@ -125,6 +129,11 @@ func (p *exportPlan) mounted() map[string]host.Mount {
 		found[v.MountPath] = *m
 	}
 	return found
+}
+
+// exportedFrom reports whether the document exports something on the volume.
+func (p *exportPlan) exportedFrom(v api.StorageVolume) bool {
+	return slices.ContainsFunc(p.section.Exports, func(e api.StorageExport) bool { return grammar.Under(e.Directory, v.MountPath) })
 }
 
 // Mounted returns the mount of a volume, for steps that store data on it. The error

@@ -23,14 +23,14 @@ func (p *exportPlan) file(entries []entry) error {
 	return err
 }
 
-// server plans that the NFS server is enabled and runs, also if its package is still
-// to be installed.
-func (p *exportPlan) server(ctx context.Context, installing bool) error {
+// server plans that the NFS server is enabled and runs with its settings, also if its package
+// is still to be installed.
+func (p *exportPlan) server(ctx context.Context) error {
 	state, err := p.Host.Units.Unit(ctx, nfsServer)
 	if err != nil {
 		return err
 	}
-	if state.File != "enabled" || state.Active != "active" || installing {
+	if state.File != "enabled" || state.Active != "active" || p.installing || p.restart {
 		p.do("enable and start "+nfsServer, p.startServer)
 	}
 	return nil
@@ -41,26 +41,32 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.own(func(o *owned) { o.Server = true }); err != nil {
-		return err
+	if p.installing || state.File != "enabled" || state.Active != "active" {
+		if err := p.own(func(o *owned) { o.Server = true }); err != nil {
+			return err
+		}
 	}
 	if state.File != "enabled" {
 		if err := errors.Join(p.Host.Units.Enable(ctx, nfsServer), p.Host.Units.Reload(ctx)); err != nil {
 			return serverDoesNotRun(err)
 		}
 	}
+	start := p.Host.Units.Start
 	if state.Active == "active" {
-		return nil
+		if !p.restart {
+			return nil
+		}
+		start = p.Host.Units.Restart
 	}
 	if directory := p.settings.records; directory != "" {
 		if err := p.startRecord(ctx, directory); err != nil {
 			return serverDoesNotRun(err)
 		}
 	}
-	if err := p.Host.Units.Start(ctx, nfsServer); err != nil {
+	if err := start(ctx, nfsServer); err != nil {
 		return serverDoesNotRun(err)
 	}
-	return nil
+	return p.settled()
 }
 
 // serverDoesNotRun is the error of a unit, unless it has a reason already.

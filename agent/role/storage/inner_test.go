@@ -171,8 +171,8 @@ func FuzzParseSuperblock(f *testing.F) {
 func TestFilesOfTheServersSettings(t *testing.T) {
 	s := settings{scope: "nodehitch-" + testUUID, records: "/volume/.nodehitch/nfs-clients", mountPath: "/volume"}
 	scope := `[Service]
+ExecStartPre=-/usr/bin/touch /run/nodehitch-nfs-scope
 ExecStartPre=-/usr/bin/umount --quiet /run/nodehitch-nfs-scope
-ExecStartPre=/usr/bin/touch /run/nodehitch-nfs-scope
 ExecStartPre=/usr/bin/unshare --uts=/run/nodehitch-nfs-scope hostname nodehitch-` + testUUID + `
 ExecStart=
 ExecStart=/usr/bin/nsenter --uts=/run/nodehitch-nfs-scope /usr/sbin/rpc.nfsd

@@ -78,8 +78,8 @@ func (s settings) serverDropIn(setsScope bool) string {
 	}
 	if !setsScope {
 		text += fmt.Sprintf(`[Service]
+ExecStartPre=-/usr/bin/touch %[1]s
 ExecStartPre=-/usr/bin/umount --quiet %[1]s
-ExecStartPre=/usr/bin/touch %[1]s
 ExecStartPre=/usr/bin/unshare --uts=%[1]s hostname %[2]s
 ExecStart=
 ExecStart=/usr/bin/nsenter --uts=%[1]s /usr/sbin/rpc.nfsd
@@ -104,19 +104,20 @@ func (s settings) recordsDropIn() string {
 func dropInPath(unit string) string { return filepath.Join(unitDirectory, unit+".d", dropIn) }
 
 // files are the files of the settings in the order in which they are written; one without
-// content is not there.
-func (s *steps) files(ctx context.Context, want settings) ([]file, error) {
-	if s.setsScope == nil { // asked once, because it costs a process
-		sets, err := s.Host.NFS.SetsScope(ctx)
+// content is not there. Before the package is installed, rpc.nfsd cannot be asked; the drop-in
+// is right for each version.
+func (p *exportPlan) files(ctx context.Context) ([]file, error) {
+	if p.setsScope == nil && !p.installing { // asked once, because it costs a process
+		sets, err := p.Host.NFS.SetsScope(ctx)
 		if err != nil {
 			return nil, err
 		}
-		s.setsScope = &sets
+		p.setsScope = &sets
 	}
 	return []file{
-		{dropInPath(nfsServer), want.serverDropIn(*s.setsScope)},
-		{dropInPath(nfsdcld), want.recordsDropIn()},
-		{settingsPath, want.configuration()},
+		{dropInPath(nfsServer), p.settings.serverDropIn(!p.installing && *p.setsScope)},
+		{dropInPath(nfsdcld), p.settings.recordsDropIn()},
+		{settingsPath, p.settings.configuration()},
 	}, nil
 }
 
@@ -144,7 +145,7 @@ func (s *steps) differing(files []file) ([]file, error) {
 // writeSettings writes files, or removes those without content, and lets systemd read them.
 func (s *steps) writeSettings(ctx context.Context, files []file) error {
 	for _, f := range files {
-		err := error(nil)
+		var err error
 		if f.content == "" {
 			err = s.Host.Files.Remove(f.path)
 		} else {
@@ -170,7 +171,8 @@ func (s *steps) serves(ctx context.Context) (bool, host.NFSState, error) {
 
 // settle plans the settings, before anything is exported. A server that serves without them
 // keeps what it has: to restart it with another scope would cost its clients their locks.
-func (p *exportPlan) settle(ctx context.Context, want settings, mounted map[string]host.Mount, installing bool) error {
+func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) error {
+	want := p.settings
 	var volume host.Mount
 	if want.records != "" {
 		var ok bool
@@ -178,18 +180,11 @@ func (p *exportPlan) settle(ctx context.Context, want settings, mounted map[stri
 			return converge.Wait(api.ReasonNotMounted, "nothing more is exported: the record of the NFS server's clients belongs to the volume at %s, which is not mounted", want.mountPath)
 		}
 	}
-	apply := func() {
-		p.do("set up the NFS server as "+want.scope, func(ctx context.Context) error { return p.apply(ctx, want, volume) })
-	}
-	if installing {
-		apply()
-		return nil
-	}
 	have, err := p.owned()
 	if err != nil {
 		return err
 	}
-	files, err := p.files(ctx, want)
+	files, err := p.files(ctx)
 	if err != nil {
 		return err
 	}
@@ -209,21 +204,23 @@ func (p *exportPlan) settle(ctx context.Context, want settings, mounted map[stri
 		}
 		elsewhere, unused = found.elsewhere(directory), state.Threads > 0 && !found.used
 	}
+	if away := p.away(mounted); want.records != "" && !serves && away != "" {
+		return converge.Wait(api.ReasonNotMounted, "nothing is served before all volumes are mounted, so that clients wait for the one at %s and do not lose their files", away)
+	}
 	known := have.Scope == want.scope
 	if want.records != "" && state.Version3 {
 		p.notes = "; NFSv3 is offered too until nfs-server starts again, and no server that replaces this one offers it"
 	}
 	switch {
-	case serves && !known && len(differ) == 0: // the inventory was lost
-		p.do("remember the settings of the NFS server", func(context.Context) error {
-			return p.own(func(o *owned) { o.Scope, o.Records = want.scope, want.records })
-		})
+	case serves && !known && len(differ) == 0: // the inventory was lost, or the machine started again before this was noted
+		p.do("remember the settings of the NFS server", func(context.Context) error { return p.settled() })
 	case serves && !known && want.records == "":
 	case serves && !known:
 		return converge.Wait(api.ReasonClientsNotRecorded,
 			"the NFS server was not set up by this agent and serves already, so its clients know it by another name than a server that replaces it: stop nfs-server while nobody has mounted from it, or heal with `withdraw` once")
 	case !known || len(differ) > 0 || elsewhere || unused && !serves:
-		apply()
+		p.restart = !serves
+		p.do("set up the NFS server as "+want.scope, func(ctx context.Context) error { return p.apply(ctx, volume) })
 	case unused && want.records != "":
 		return converge.Wait(api.ReasonClientsNotRecorded,
 			"the kernel does not use nfsdcld, so the NFS server's clients are not recorded in %s: restart nfs-server while nobody has mounted from it", want.records)
@@ -231,18 +228,41 @@ func (p *exportPlan) settle(ctx context.Context, want settings, mounted map[stri
 	return nil
 }
 
-// apply gives the NFS server its settings: the record first, then the configuration, then the
-// start. A crash anywhere leaves a record that is whole and a configuration that leads to it.
-func (s *steps) apply(ctx context.Context, want settings, volume host.Mount) error {
-	serves, _, err := s.serves(ctx)
+// away is where a volume with exports is not mounted, "" if all are.
+func (p *exportPlan) away(mounted map[string]host.Mount) string {
+	for _, v := range p.section.Volumes {
+		if _, ok := mounted[v.MountPath]; !ok && p.exportedFrom(v) {
+			return v.MountPath
+		}
+	}
+	return ""
+}
+
+// settled notes that the NFS server, if it runs, was started with the settings.
+func (p *exportPlan) settled() error {
+	return p.own(func(o *owned) { o.Scope, o.Records = p.settings.scope, p.settings.records })
+}
+
+// apply gives the NFS server its settings: the record first, then the configuration that leads
+// to it. One that serves gets its record back at once. Any other one is started after that, when
+// it knows what to export: a client that it refuses meanwhile would lose its files.
+func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
+	want := p.settings
+	serves, state, err := p.serves(ctx)
 	if err != nil {
 		return err
 	}
-	have, err := s.owned()
-	if err != nil || serves && have.Scope != want.scope {
-		return err // what serves is left as it is; the next plan says so
+	if want.records != "" && !serves && state.Threads > 0 {
+		p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; disable nfs-server in the image")
 	}
-	err = s.own(func(o *owned) {
+	have, err := p.owned()
+	if err != nil {
+		return err
+	}
+	if serves && have.Scope != want.scope {
+		return converge.Wait(api.ReasonServerNotRunning, "the NFS server has begun to serve for others")
+	}
+	err = p.own(func(o *owned) {
 		if !serves {
 			o.Scope = ""
 		}
@@ -258,40 +278,25 @@ func (s *steps) apply(ctx context.Context, want settings, volume host.Mount) err
 		if err != nil {
 			return err
 		}
-		if err := s.Host.Directories.MakeInside(want.mountPath, volume.Device, rel, host.Shared{Mode: 0o700}); err != nil {
-			return err
+		if err := p.Host.Directories.MakeInside(want.mountPath, volume.Device, rel, host.Shared{Mode: 0o700}); err != nil {
+			return converge.Wait(api.ReasonClientsNotRecorded, "no directory for the record of the NFS server's clients: %v", err)
 		}
 	}
-	if err := s.moveRecord(ctx, want.recordsIn(have), serves); err != nil {
+	directory := want.recordsIn(have)
+	if err := p.moveRecord(ctx, directory, serves); err != nil {
 		return err
 	}
-	files, err := s.files(ctx, want)
+	files, err := p.files(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.writeSettings(ctx, files); err != nil {
+	if err := p.writeSettings(ctx, files); err != nil || !serves {
 		return err
 	}
-	if err := s.start(ctx, want, have, serves); err != nil {
-		return serverDoesNotRun(err)
-	}
-	return s.own(func(o *owned) { o.Scope, o.Records = want.scope, want.records })
-}
-
-// start lets the settings take effect, if the NFS server runs. One that serves only gets its
-// record back.
-func (s *steps) start(ctx context.Context, want settings, have owned, serves bool) error {
-	server, err := s.Host.Units.Unit(ctx, nfsServer)
-	if err != nil || server.Active != "active" {
-		return err
-	}
-	if directory := want.recordsIn(have); directory != "" {
-		if err := s.startRecord(ctx, directory); err != nil {
-			return err
+	if directory != "" {
+		if err := p.startRecord(ctx, directory); err != nil {
+			return serverDoesNotRun(err)
 		}
 	}
-	if serves {
-		return nil
-	}
-	return s.Host.Units.Restart(ctx, nfsServer)
+	return p.settled()
 }

@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,6 +48,9 @@ func TestTheServerIsStartedWithItsSettings(t *testing.T) {
 				if !strings.Contains(r.m.NFSD.Conf, line+"\n") {
 					t.Errorf("nfsd was started without %q:\n%s", line, r.m.NFSD.Conf)
 				}
+			}
+			if len(r.m.NFSD.Exported) != 1 {
+				t.Errorf("nfsd was started with %+v exported; a client that comes then loses its files", r.m.NFSD.Exported)
 			}
 			if strings.Contains(r.m.NFSD.Conf, "vers3") || strings.Contains(r.m.NFSD.Conf, "storagedir") {
 				t.Errorf("PersistentVolumes are not kept, and nfsd was started with\n%s", r.m.NFSD.Conf)
@@ -104,9 +108,9 @@ func TestTheRecordOfTheServerBefore(t *testing.T) {
 				t.Errorf("nfsd was started with\n%s\n%s", r.m.NFSD.Conf, r.m.NFSD.DropIn)
 			}
 			at := func(line string) int { return slices.Index(r.m.Trace, line) }
-			order := []int{at("start volume.mount"), at("write " + nfsConf), at("restart nfs-server.service"), at("write /etc/exports.d/nodehitch.exports"), at("exportfs -ra")}
+			order := []int{at("start volume.mount"), at("write " + nfsConf), at("write /etc/exports.d/nodehitch.exports"), max(at("restart nfs-server.service"), at("install [NFS server]")), at("exportfs -ra")}
 			if order[0] < 0 || !slices.IsSorted(order) {
-				t.Errorf("the order is not mount, record, start, export: %q", r.m.Trace)
+				t.Errorf("the order is not mount, record, exports, start: %q", r.m.Trace)
 			}
 			r.idle()
 		})
@@ -214,6 +218,33 @@ func TestABootWithoutTheVolumeOfTheRecord(t *testing.T) {
 	}
 }
 
+// Volumes are attached one after the other. A client of one that is not exported yet would be
+// told that its files are gone.
+func TestNothingIsServedBeforeAllVolumesAreMounted(t *testing.T) {
+	r := keeping(t, hosttest.Disk(volume2, gib, hosttest.Ext4(assigned2)))
+	r.doc.Storage.Volumes = append(r.doc.Storage.Volumes, api.StorageVolume{
+		VolumeID: volume2, SizeBytes: gib, MountPath: "/second", Filesystem: api.Ext4, FilesystemUUID: assigned2})
+	r.doc.Storage.Exports = append(r.doc.Storage.Exports, api.StorageExport{Directory: "/second/nfs", Client: "10.10.0.7", Options: []string{"rw"}})
+	disk := r.m.On(volume2)
+	r.m.Detach(disk)
+	report := r.expect("False WaitingForDevice", notYet)
+	r.says(report, api.ConditionExportsServed, "all volumes", "/second")
+	if len(r.m.Table) > 0 || r.file("/etc/exports.d/nodehitch.exports") != "" {
+		t.Errorf("exported: %+v", r.m.Table)
+	}
+	r.m.Attach(disk)
+	r.expect(mounted, served)
+	if len(r.m.NFSD.Exported) != 2 {
+		t.Errorf("nfsd was started with %+v exported", r.m.NFSD.Exported)
+	}
+	// One that serves goes on with the others.
+	r.m.Detach(disk)
+	r.expect("False WaitingForDevice", notYet)
+	if got := r.exported(); !slices.Equal(got, []string{"/volume/nfs/pv1 10.10.0.0/24"}) {
+		t.Errorf("exported: %q", got)
+	}
+}
+
 func TestARecordThatIsNotInUse(t *testing.T) {
 	t.Run("nfsdcld has ended", func(t *testing.T) {
 		r := keeping(t)
@@ -222,6 +253,15 @@ func TestARecordThatIsNotInUse(t *testing.T) {
 		r.expect(mounted, served)
 		if !r.m.Units["nfsdcld.service"].Active {
 			t.Error("nfsdcld does not run")
+		}
+	})
+	t.Run("its directory leads elsewhere", func(t *testing.T) {
+		r := keeping(t)
+		r.m.Fail["make"] = errors.New("leads through a symbolic link")
+		report := r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "symbolic link")
+		if r.did("restart nfs-server") || len(r.m.Table) > 0 {
+			t.Errorf("served without a record: %q", r.m.Trace)
 		}
 	})
 	t.Run("the kernel uses something else", func(t *testing.T) {

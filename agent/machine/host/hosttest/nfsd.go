@@ -3,6 +3,7 @@ package hosttest
 import (
 	"errors"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/machine/host"
@@ -22,15 +23,19 @@ type NFSDState struct {
 	OtherTracking bool
 	// Clients have a lease.
 	Clients int
-	// Conf and DropIn are what the server was started with.
+	// Conf and DropIn are what the server was started with, Exported what it exported then.
 	Conf, DropIn string
+	Exported     []host.Export
 	// Record is the directory of the database that nfsdcld has open.
 	Record string
 }
 
 func (m *Machine) startNFSD() {
-	m.readExports()
-	m.NFSD.Conf, m.NFSD.DropIn = m.Files[nfsConf].Content, m.unit(nfsServer).Loaded
+	if m.Fail["exportfs -ra"] == nil {
+		m.readExports()
+	}
+	m.NFSD.Conf, m.NFSD.DropIn = m.Files[nfsConf].Content, m.text(nfsServer)
+	m.NFSD.Exported = slices.Clone(m.Table)
 }
 
 // openRecord opens nfsdcld's database, or makes a new one.
