@@ -379,6 +379,16 @@ func TestAnOperationSaysWhoLeavesTheClusterAndWhatKeepsThem(t *testing.T) {
 	}
 }
 
+func TestAnOperationSaysWhatBecomesOfPersistentVolumesAndByWhoseWord(t *testing.T) {
+	o := api.Operation{Operation: api.Heal, Phase: api.PhaseEnd, State: api.Processing, StartedAt: start, PersistentVolumes: api.KeepPersistentVolumes, OldServerIsOffBy: "token night shift"}
+	page := strings.Join(present.Operation(screen.Plain(&bytes.Buffer{}, 0), o, nil, at(60)), "\n")
+	for _, want := range []string{"keep: Pods wait", "token night shift stated that it does not run"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not in\n%s", want, page)
+		}
+	}
+}
+
 func TestAnInstanceSaysHowItsServersAreNamed(t *testing.T) {
 	i := api.Instance{Topology: &api.Topology{Servers: []api.Server{
 		{ID: "a", Name: "storage"}, {ID: "b", Name: "worker", MemberStackID: "m"}, {ID: "c", Name: "other", VnfcInstanceID: "v"}}}}

@@ -19,6 +19,7 @@ func (r *records) instance(i store.Instance) {
 	r.unseals("the parameters of instance "+i.ID, d.AdditionalParams)
 	r.unseals("the VIM connections of instance "+i.ID, d.VIMConnectionInfo)
 	r.cluster(i)
+	r.volumeServer(i)
 	wrong(i.JoinTokenID != "" && len(i.JoinTokenMAC) == 32, "its join token is not whole")
 	wrong(slices.IsSorted(i.NodeIDs) && slices.IsSorted(i.VolumeIDs), "its nodes or volumes are out of order")
 	for _, id := range i.VolumeIDs {
@@ -36,6 +37,14 @@ func (r *records) instance(i store.Instance) {
 		r.operation(i, r.operations[store.OperationKey(i.ID, sequence)])
 	}
 	r.inUse(i, sequences)
+}
+
+// volumeServer: the storage server that may write to the volumes is or was a node, and the cloud is
+// asked only about one that the topology lacks.
+func (r *records) volumeServer(i store.Instance) {
+	id := i.CarriedOver.VolumeServer
+	r.want(id == "" || has(i.NodeIDs, id), "instance %s: the server %s that may write to its volumes is none of its nodes", i.ID, id)
+	r.want(i.CarriedOver.VolumeServerShown == "" || id != "" && !r.nodes[id].Expected, "instance %s: the cloud was asked about %q, which is no old storage server", i.ID, id)
 }
 
 // cluster: its secrets are whole, and nothing is known of a cluster without members.

@@ -118,6 +118,9 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"the members [" + other + " " + server + "] of its cluster are out of order": func(w *world) {
 			w.i.CarriedOver.Members = []string{other, server}
 		},
+		other + " may still write to them":        func(w *world) { w.i.CarriedOver.VolumeServer = other },
+		"that may write to its volumes is none":   func(w *world) { w.i.CarriedOver.VolumeServer = other },
+		"which is no old storage server":          func(w *world) { w.i.CarriedOver.VolumeServer, w.i.CarriedOver.VolumeServerShown = server, "ACTIVE" },
 		"the member " + other + " of its cluster": func(w *world) { w.i.CarriedOver.Members = []string{other} },
 		"all have what one master does": func(w *world) {
 			w.i.NodeIDs = []string{server, other}

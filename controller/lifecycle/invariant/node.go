@@ -54,6 +54,8 @@ func (r *records) volumesOf(n store.Node, config api.NodeConfig) {
 	if config.Storage == nil || !n.Expected {
 		return
 	}
+	may := r.instances[n.InstanceID].CarriedOver.VolumeServer
+	r.want(n.Role != api.RoleStorage || may == "" || may == n.ID, "node %s: its document names volumes, and %s may still write to them", n.ID, may)
 	for _, named := range config.Storage.Volumes {
 		at := slices.IndexFunc(r.volumes, func(v store.Volume) bool { return v.ID == named.VolumeID })
 		if at < 0 {

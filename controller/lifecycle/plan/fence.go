@@ -15,11 +15,13 @@ import (
 func (n *Node) addStorageServer(in Input, s api.Server, c *CarriedOver) []VolumeUse {
 	wanted := in.Params.Cluster.StorageServer
 	if in.Withdraw { // then no client writes, and the specification has the next server mount at once
-		c.VolumeServer, c.VolumeServerShown = "", ""
+		c.VolumeServer = ""
 	}
 	fenced := c.VolumeServer != "" && c.VolumeServer != n.ID
 	if fenced {
 		n.withhold(api.SectionStorage, api.ReasonOldServerMayWrite, mayWrite(in, wanted))
+	} else {
+		c.VolumeServerShown = ""
 	}
 	uses := n.addStorage(in, s, storageOf(wanted))
 	switch {
@@ -28,7 +30,7 @@ func (n *Node) addStorageServer(in Input, s api.Server, c *CarriedOver) []Volume
 			uses[i].NodeID = c.VolumeServer // its last document names them, and no other instance may have them
 		}
 	case wanted.KeepVolumes && !in.Withdraw && n.Config.Storage != nil:
-		c.VolumeServer, c.VolumeServerShown = n.ID, ""
+		c.VolumeServer = n.ID
 	}
 	return uses
 }
