@@ -141,6 +141,7 @@ func (w *writers) survives(r *results.Case, n int, by way) {
 	served := w.served(s)
 	w.write("the storage server is replaced", waiting)
 	write, open := w.first(waiting, report.Append, report.Lock, report.Deleted), w.first(waiting, report.Open)
+	w.T.Logf("%d, %s: served %s, first write %s, first open %s", n, by.name, served.UTC(), write.UTC(), open.UTC())
 	r.Figure(fmt.Sprintf("%d, %s", n, by.name), "after ExportsServed the first write %+.1f s, the first open %+.1f s; %.1f and %.1f s after the destruction",
 		write.Sub(served).Seconds(), open.Sub(served).Seconds(), write.Sub(cutOff).Seconds(), open.Sub(cutOff).Seconds())
 	w.KillsAreOver(r, fmt.Sprintf("%d, controller killed", n), 2)
