@@ -136,8 +136,16 @@ func (w *writers) survives(r *results.Case, n int, by way) {
 	waiting := w.wait()
 
 	s := w.Redraw(old.Server, old.Address())
+	mounts, err := w.mountCount()
+	if err != nil {
+		w.T.Fatal(err)
+	}
 	w.bootStorage(s, by)
-	w.Operate(api.Heal, sitetest.VNFC(s)) // what the START was told holds
+	done := w.Begin(api.Heal, sitetest.VNFC(s)) // what the START was told holds
+	if by.cut {
+		w.cutInMount(mounts)
+	}
+	w.Completes(done)
 	served := w.served(s)
 	w.write("the storage server is replaced", waiting)
 	write, open := w.first(waiting, report.Append, report.Lock, report.Deleted), w.first(waiting, report.Open)
@@ -164,46 +172,40 @@ func (w *writers) bootStorage(s api.Server, by way) {
 		spec.UserData = nil
 	}
 	w.Boot(func(ctx context.Context, spec lab.Spec) (lab.Node, error) {
-		mounts, err := w.mountCount()
-		if err != nil {
-			return nil, err
-		}
 		node, err := w.Lab.VM(ctx, spec)
 		if err == nil && !spec.Cold {
 			err = site.Inject(ctx, node, userData)
-		}
-		if err == nil && by.cut {
-			err = w.cutInMount(ctx, node, mounts)
 		}
 		return node, err
 	}, spec)
 }
 
-// cutInMount cuts the power as soon as the machine has written to the volume that it mounts it,
-// and starts the machine again.
-func (w *writers) cutInMount(ctx context.Context, node lab.Node, before uint16) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+// cutInMount cuts the power as soon as the storage server has written to the volume that it mounts
+// it, and starts the machine again.
+func (w *writers) cutInMount(before uint16) {
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(w.T.Context(), 5*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for {
-		now, err := w.mountCount()
-		if err != nil {
-			return err
-		}
-		if now != before {
-			break
-		}
+	for now := before; now == before; {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the first mount: %w", context.Cause(ctx))
+			w.T.Fatal("the storage server has not mounted its volume within five minutes")
 		case <-tick.C:
 		}
+		var err error
+		if now, err = w.mountCount(); err != nil {
+			w.T.Fatal(err)
+		}
 	}
-	if err := node.PowerCut(ctx); err != nil {
-		return err
+	m := w.storage()
+	if err := m.PowerCut(ctx); err != nil {
+		w.T.Fatal(err)
 	}
-	return node.Start(ctx)
+	if err := m.Start(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
 }
 
 // mountCount is how often the volume was mounted, as its superblock says.

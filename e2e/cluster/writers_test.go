@@ -228,9 +228,9 @@ func (w *writers) figures(r *results.Case) {
 		count[report.Append], count[report.Open], count[report.Lock], count[report.Deleted], count[report.Rename], renamedBefore)
 }
 
-// explainWriters shows what the worker's kernel says, if the test has failed.
+// explain shows what the kernels of client and server say, if the test has failed.
 func (w *writers) explain() {
-	for _, m := range []*sitetest.Machine{w.workers()[0], w.storage()} {
+	for _, m := range slices.Concat(w.workers(), w.Of(storagePoint)) {
 		sitetest.Explain(w.T, m, []string{"sh", "-c", "dmesg | tail -n 40; grep nfs /proc/mounts"},
 			[]string{"sh", "-c", "cat /proc/fs/nfsd/clients/*/info; exportfs -s; cat /etc/nfs.conf.d/*; systemctl status --no-pager nfs-server nfsdcld nfs-mountd; ls -laR /volume/.nodehitch"})
 	}
