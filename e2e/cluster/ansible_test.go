@@ -46,7 +46,7 @@ func (p *push) inventory() map[string]any {
 	hosts := map[string]any{}
 	for _, m := range p.Up() {
 		steps := clientSteps
-		if virtual(m) {
+		if p.virtual(m.Server) {
 			steps = p.storageSteps()
 		}
 		hosts[m.Name()] = peers.Host(m, map[string]any{"role": peers.Script(steps...)})

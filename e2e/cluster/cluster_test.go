@@ -6,13 +6,17 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodehitch/nodehitch/controller/cloud/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// volumeBytes is the size of the Cinder volume.
-const volumeBytes = 128 << 20
+// volumeBytes is the size of the Cinder volume. A cloud knows only whole GiB.
+const (
+	volumeBytes = 128 << 20
+	volumeGiB   = 1
+)
 
 // What makes a server what it is, as the request names it.
 const (
@@ -42,6 +46,10 @@ type shape struct {
 	installed bool
 	// shares: each machine has a share of the processors that is its own.
 	shares bool
+	// emulated: workers are virtual machines, whose kernel has an NFS client.
+	emulated bool
+	// cloud is asked by the controller; nil for none.
+	cloud *openstacktest.Cloud
 }
 
 // newCluster makes an instance of one storage server, one master and two workers. The
@@ -74,12 +82,17 @@ func (c *cluster) newStack() {
 // newVolume makes a blank volume for the storage server.
 func (c *cluster) newVolume() {
 	c.T.Helper()
-	disk, err := c.Lab.NewDisk(uuid.NewString(), volumeBytes)
+	size := int64(volumeBytes)
+	if c.shape.cloud != nil {
+		size = volumeGiB << 30
+	}
+	disk, err := c.Lab.NewDisk(uuid.NewString(), size)
 	if err != nil {
 		c.T.Fatal(err)
 	}
+	disk.Shared = c.shape.cloud != nil // such a cloud may have it on two servers
 	c.volume = disk
-	c.Topology.Volumes = []api.TopologyVolume{{ResourceID: "storage_server_volume", ID: disk.VolumeID, SizeBytes: volumeBytes}}
+	c.Topology.Volumes = []api.TopologyVolume{{ResourceID: "storage_server_volume", ID: disk.VolumeID, SizeBytes: size}}
 }
 
 func (c *cluster) storage() *sitetest.Machine   { return c.Of(storagePoint)[0] }

@@ -39,7 +39,7 @@ func (c *cluster) machineTime() (sum usage) {
 		if err != nil {
 			c.T.Fatal(err)
 		}
-		if virtual(m) {
+		if c.virtual(m.Server) {
 			sum.storage += used
 		} else {
 			sum.others += used

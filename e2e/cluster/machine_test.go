@@ -38,34 +38,41 @@ func (c *cluster) inject(m lab.Node, userData []byte) error {
 }
 
 // bootThen does something with each machine as soon as it is up. A storage server is a VM
-// with its volume, whose cloud-init does not run: what it is to do is left to then.
+// with its volume, and a worker may be one. Its cloud-init does not run: what it is to do is
+// left to then.
 func (c *cluster) bootThen(userData []byte, then func(m lab.Node, virtual bool) error, servers ...api.Server) []*sitetest.Machine {
 	c.T.Helper()
 	var specs []lab.Spec
+	virtual := map[string]bool{} // by server
 	for _, s := range servers {
 		spec := sitetest.Spec(s, userData)
 		spec.CPUs = c.share(s)
-		if len(s.VolumeIds) > 0 {
-			spec.UserData, spec.Disks = nil, []lab.Disk{c.volume}
+		if virtual[s.ID] = c.virtual(s); virtual[s.ID] {
+			spec.UserData = nil
 		} else {
 			spec.NFSClient = c.shape.installed
+		}
+		if len(s.VolumeIds) > 0 {
+			spec.Disks = []lab.Disk{c.volume}
 		}
 		specs = append(specs, spec)
 	}
 	return c.Boot(func(ctx context.Context, spec lab.Spec) (lab.Node, error) {
-		start, virtual := c.Lab.Nspawn, spec.Disks != nil
-		if virtual {
+		start := c.Lab.Nspawn
+		if virtual[spec.ServerID] {
 			start = c.Lab.VM
 		}
 		node, err := start(ctx, spec)
 		if err == nil {
-			err = then(node, virtual)
+			err = then(node, virtual[spec.ServerID])
 		}
 		return node, err
 	}, specs...)
 }
 
-func virtual(m *sitetest.Machine) bool { return len(m.Server.VolumeIds) > 0 }
+func (c *cluster) virtual(s api.Server) bool {
+	return len(s.VolumeIds) > 0 || c.shape.emulated && sitetest.Point(s) == workerPoint
+}
 
 // someSays waits until one of the machines has the condition with this reason.
 func (c *cluster) someSays(list []*sitetest.Machine, condition string, reason api.Reason) {

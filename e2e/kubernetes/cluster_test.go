@@ -141,7 +141,7 @@ func (w *cluster) bootThen(userData []byte, then func(ctx context.Context, m lab
 	for _, s := range servers {
 		spec := sitetest.Spec(s, userData)
 		if sitetest.Point(s) == storagePoint {
-			spec.UserData, spec.Disks = nil, []lab.Disk{w.volume}
+			spec.UserData, spec.Disks, spec.NFSServerOff = nil, []lab.Disk{w.volume}, true
 		} else {
 			spec.Kubelet, spec.Cold = w.kubelet, strings.HasPrefix(s.Name, virtual)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,12 +37,14 @@ func TestVolumes(t *testing.T) {
 	for _, c := range []struct {
 		name, shows string
 		specs       bool // the whole cluster of the spec
+		kept        bool // the storage server is healed while a Pod writes
 	}{
-		{"volume", "a Pod writes to a PersistentVolume of the storage server, is deleted and made again, and reads what it has written", false},
-		{"the-specs-cluster", "one request: a storage server, three masters that share an address, three workers; an image of a private registry, and a Pod that finds its PersistentVolume again on another worker", true},
+		{"volume", "a Pod writes to a PersistentVolume of the storage server, is deleted and made again, and reads what it has written", false, false},
+		{"volume-kept", "a StatefulSet writes to a PersistentVolume while the storage server is destroyed and replaced: its Pod is not restarted, and nothing that it has synced is lost", false, true},
+		{"the-specs-cluster", "one request: a storage server, three masters that share an address, three workers; an image of a private registry, and a Pod that finds its PersistentVolume again on another worker", true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.specs {
+			if c.specs || c.kept {
 				results.LongOnly(t)
 			}
 			w := newCluster(t, lab.KindVM)
@@ -53,10 +56,17 @@ func TestVolumes(t *testing.T) {
 				w.drawVirtual()
 				w.drawStorage()
 			}
+			if c.kept {
+				w.request.params()["storage_server"].(map[string]any)["persistent_volumes_at_heal"] = "keep"
+			}
 			w.ask()
 			w.stand(r)
 			w.sound()
 			w.claims()
+			if c.kept {
+				w.survives(r)
+				return
+			}
 			w.writes(w.lastWorker())
 			if c.specs {
 				w.privateRegistry(r)
@@ -146,6 +156,85 @@ func (w *cluster) reads(worker *sitetest.Machine) {
 	if got := w.runs(worker, "busybox nslookup kubernetes.default.svc.cluster.local >/dev/null; cat /volume/saved"); got != saved {
 		w.T.Errorf("the Pod reads %q, want %q", got, saved)
 	}
+}
+
+// survives replaces the storage server while a Pod of a StatefulSet writes. What the Pod prints
+// is on the storage server's disk.
+func (w *cluster) survives(r *results.Case) {
+	w.T.Helper()
+	w.apply(fmt.Sprintf(`
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: shop}
+spec:
+  serviceName: shop
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      containers:
+      - name: shop
+        image: %s
+        command: [sh, -c, "n=0; while echo $n >>/volume/appended && busybox fsync /volume/appended && echo $n; do n=$((n+1)); busybox usleep 100000; done; exit 1"]
+        volumeMounts: [{name: orders, mountPath: /volume}]
+      volumes:
+      - {name: orders, persistentVolumeClaim: {claimName: orders}}
+`, kube.TestImage))
+	w.kubectl("wait", "--for=condition=Ready", "--timeout=5m", "pod/shop-0")
+	identity := func() string {
+		return w.kubectl("get", "pod", "shop-0", "-o", "jsonpath={.metadata.uid} was restarted {.status.containerStatuses[0].restartCount} times")
+	}
+	before := identity()
+	w.writesMore("before the heal")
+
+	old := w.Of(storagePoint)[0]
+	w.Operate(api.Heal, sitetest.PhaseStart, sitetest.VNFC(old.Server), "--old-server-is-off")
+	if err := old.PowerCut(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+	began := time.Now()
+	w.Destroy(old)
+	s := w.Redraw(old.Server, old.Address())
+	w.boot(s)
+	w.Operate(api.Heal, sitetest.VNFC(s))
+	printed := w.writesMore("after the heal")
+	r.Figure("destroyed to written again", "%.1f s", time.Since(began).Seconds())
+	if after := identity(); after != before || !strings.HasSuffix(after, " was restarted 0 times") {
+		w.T.Errorf("the Pod %s; before the heal it %s", after, before)
+	}
+	volume := w.kubectl("get", "pvc", "orders", "-o", "jsonpath={.spec.volumeName}")
+	directory := w.kubectl("get", "pv", volume, "-o", "jsonpath={.spec.nfs.path}")
+	onDisk := strings.Fields(w.Of(storagePoint)[0].Run("cat", directory+"/appended"))
+	lost := int64(0)
+	for i, n := range printed {
+		if i >= len(onDisk) || onDisk[i] != n {
+			lost += int64(len(n) + 1)
+		}
+	}
+	r.Lost(lost)
+	w.sound()
+}
+
+// writesMore waits until the Pod has printed more, and returns all of it.
+func (w *cluster) writesMore(when string) (printed []string) {
+	w.T.Helper()
+	logs := func() ([]string, error) {
+		out, err := w.tryKubectl("logs", "shop-0")
+		return strings.Fields(out), err
+	}
+	before, err := logs()
+	w.Until(when+": the Pod writes", func() error {
+		if err == nil {
+			printed, err = logs()
+		} else {
+			before, err = logs()
+		}
+		if err == nil && len(printed) < len(before)+10 {
+			return fmt.Errorf("%d lines, before %d", len(printed), len(before))
+		}
+		return err
+	})
+	return printed
 }
 
 // runs makes the Pod of the claim on a worker, and returns what it has printed.

@@ -138,6 +138,11 @@ func (m *vm) thaw(ctx context.Context, frozen string, withUserData bool) error {
 	if err != nil {
 		return err
 	}
+	if m.spec.NFSServerOff {
+		if _, err := m.Exec(ctx, "systemctl", "disable", "--now", "nfs-server"); err != nil {
+			return err
+		}
+	}
 	_, err = m.Exec(ctx, "busybox", "sh", "/usr/local/lib/lab/become.sh", m.spec.Name,
 		netip.PrefixFrom(m.spec.Address, Subnet.Bits()).String(), m.spec.ServerID, fmt.Sprint(time.Now().Unix()))
 	if err != nil {

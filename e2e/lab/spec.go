@@ -52,6 +52,9 @@ type Spec struct {
 	// it a VM comes out of a snapshot in about a second, cloud-init having
 	// never run: see Lab.VM.
 	Cold bool
+	// NFSServerOff ends the NFS server of a VM that comes out of the snapshot before the machine
+	// has an address, and at its later boots nothing starts it: as in an image without it.
+	NFSServerOff bool
 	// CPUs is the machine's share of the host's processors, such as 0.25; 0 means as much
 	// as there is. Lab.CPUTime says how much it has used.
 	CPUs float64
@@ -101,6 +104,9 @@ type Disk struct {
 	WriteLog string
 	// BytesPerSecond limits how fast the disk is written to; 0 means no limit. VMs only.
 	BytesPerSecond int64
+	// Shared lets several VMs have the disk at once, as servers have a volume that Cinder
+	// attached to another one before the first was gone.
+	Shared bool
 }
 
 // Serial is the disk's serial number as Nova passes it to QEMU: virtio-blk

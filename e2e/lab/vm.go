@@ -32,6 +32,8 @@ type vm struct {
 	mu    sync.Mutex
 	run   *vmRun // the present or last run of QEMU
 	disks []Disk
+	// cutOff: the address belongs to another machine, or to none.
+	cutOff bool
 }
 
 // VM starts a virtual machine and returns when it answers to Exec. It has an
@@ -89,6 +91,8 @@ func (l *Lab) vmImage(ctx context.Context, s *Spec) (image.VM, error) {
 		return image.VM{}, err
 	}
 	switch {
+	case s.NFSServerOff && s.Cold:
+		return image.VM{}, fmt.Errorf("node %s: NFSServerOff is for a copy of the snapshot: a VM that boots starts what its image has", s.Name)
 	case s.Kubelet != nil && !s.Cold:
 		return image.VM{}, fmt.Errorf("node %s: a VM with a kubelet has to be Cold: a copy of the snapshot has too little memory, and the UUID of another server", s.Name)
 	case s.Kubelet != nil:
@@ -180,6 +184,9 @@ func (m *vm) Destroy() error {
 		return fmt.Errorf("node %s: %w", m.spec.Name, err)
 	}
 	m.run.close()
+	if m.cutOff {
+		return os.RemoveAll(m.dir)
+	}
 	// The tap device may not exist yet, and goes with the namespace in the end.
 	_ = run("ip", "-n", m.lab.netns(), "link", "delete", m.tap())
 	return m.lab.release(m.spec, m.dir)

@@ -14,6 +14,9 @@ func fileNode(path string) map[string]any {
 // slows it and what logs the writes that arrive there.
 func bottom(ctx context.Context, r *vmRun, d Disk, path string) (map[string]any, error) {
 	node := fileNode(path)
+	if d.Shared {
+		node["locking"] = "off"
+	}
 	if d.WriteLog != "" {
 		log, err := filepath.Abs(d.WriteLog)
 		if err != nil {

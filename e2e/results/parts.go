@@ -57,7 +57,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/members"},
 	},
 	{
-		{Package: "./e2e/cluster"},
+		{Package: "./e2e/cluster", Tests: []string{"TestFleets", "TestLife", "TestPush"}},
 		{Package: "./e2e/kube"},
 		{Package: "./e2e/kubernetes", Tests: []string{"TestBareMachines", "TestBareMachinesWhoseAgentsAreKilled", "TestBesideAnsible", "TestLife", "TestThreeMasters",
 			"TestVolumes", "TestWrongKernel", "TestWrongMachines"}},
@@ -143,6 +143,8 @@ var Parts = [][]Suite{
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWavesUnderSystemd"}}},
 	{{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnAgentUpgrade"}}},
 	{{Package: "./e2e/monitoring", Tests: []string{"TestAutoHeal"}}},
+	{{Package: "./e2e/cluster", Tests: []string{"TestKept", "TestOldServerMayWrite"}}},
+	{{Package: "./e2e/cluster", Tests: []string{"TestKept"}, System: image.Debian13}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestFaultsWhileClustersAreMade"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestEtcdRestored", "TestNextMinor", "TestQuorumLost", "TestUpgrade", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
 }

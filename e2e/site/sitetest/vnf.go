@@ -126,12 +126,17 @@ func (v *VNF) Of(point string) []*Machine {
 	return slices.DeleteFunc(v.Up(), func(m *Machine) bool { return Point(m.Server) != point })
 }
 
+// Leave has machines that run on where nobody reaches them: they are not up any more.
+func (v *VNF) Leave(list ...*Machine) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.up = slices.DeleteFunc(v.up, func(m *Machine) bool { return slices.Contains(list, m) })
+}
+
 // Destroy takes machines away, as Nova does; their servers stay in the stack.
 func (v *VNF) Destroy(list ...*Machine) {
 	v.w.T.Helper()
-	v.mu.Lock()
-	v.up = slices.DeleteFunc(v.up, func(m *Machine) bool { return slices.Contains(list, m) })
-	v.mu.Unlock()
+	v.Leave(list...)
 	for _, m := range list {
 		if err := m.Destroy(); err != nil {
 			v.w.T.Fatal(err)

@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/cluster/nfswriter/report"
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// way is how the storage server is replaced while clients write.
+type way struct {
+	name string
+	// serves: the image's own NFS server answers from the machine's boot on, before there is an
+	// agent. Else nothing does before the agent starts it.
+	serves bool
+	// cut: the power is cut while the new machine mounts the volume for the first time.
+	cut bool
+	// killed: the controller is killed whenever there is progress.
+	killed bool
+}
+
+var (
+	plain            = way{name: "plain"}
+	powerCut         = way{name: "power cut in the first mount", cut: true}
+	controllerKilled = way{name: "controller killed", killed: true}
+	imageServes      = way{name: "the image's NFS server answers first", serves: true}
+)
+
+// TestKept has a client that writes while the storage server is destroyed and replaced, each
+// time by a machine with another name and id: nothing that was acknowledged is lost, no
+// operation fails, and the lock stays held.
+func TestKept(t *testing.T) {
+	for _, c := range []struct {
+		name, shows  string
+		destructions int
+		ways         []way // by turns
+		short        bool
+	}{
+		{"kept", "a client appends, locks, renames and uses a deleted file while the storage server is destroyed and another one takes its place", 1, []way{plain}, true},
+		{"kept-image-serves", "the same with an image whose NFS server answers before the agent is there", 1, []way{imageServes}, false},
+		{"kept-twenty", "the same twenty times, also with power cuts in the first mount and a controller that is killed", 20, []way{plain, powerCut, controllerKilled}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := results.Begin(t, suite, c.name, c.shows)
+			if !c.short {
+				results.LongOnly(t)
+			}
+			w := newWorld(t).keepsIn(shape{workers: 1, emulated: true})
+			w.refused()
+			for i := range c.destructions {
+				w.survives(r, i+1, c.ways[i%len(c.ways)])
+			}
+			w.figures(r)
+		})
+	}
+}
+
+// keepsIn makes a cluster that keeps its PersistentVolumes, of which one is claimed and written to.
+func (w *world) keepsIn(s shape) *writers {
+	w.T.Helper()
+	c := w.newClusterOf(s)
+	if s.cloud != nil {
+		c.shows()
+	}
+	c.newKubernetes()
+	c.Apply(c.keepBody(), packageDir)
+	userData := c.UserData()
+	c.bootThen(userData, func(m lab.Node, virtual bool) error {
+		if virtual {
+			return site.Inject(c.T.Context(), m, userData)
+		}
+		return nil
+	}, c.Topology.Servers...)
+	c.install(c.master())
+	c.T.Cleanup(func() {
+		c.Explain()
+	})
+	c.Operate(api.Instantiate)
+	kubetest.Available(c.T, c.kube, c.storage().Address())
+	writers := c.writes(c.claims())
+	c.T.Cleanup(writers.explain)
+	return writers
+}
+
+// keepBody is the spec's request with the volumes kept at each heal.
+func (c *cluster) keepBody() string {
+	c.T.Helper()
+	var request map[string]any
+	text, err := os.ReadFile(body)
+	if err := errors.Join(err, json.Unmarshal(text, &request)); err != nil {
+		c.T.Fatal(err)
+	}
+	cluster := request["additionalParams"].(map[string]any)["k8s_cluster_installation_param"].(map[string]any)
+	cluster["storage_server"].(map[string]any)["persistent_volumes_at_heal"] = "keep"
+	return c.File("request.json", request)
+}
+
+// oldServerIsOff is an operator's word, without which nothing is kept where no cloud is asked.
+const oldServerIsOff = "--old-server-is-off"
+
+// refused: without a cloud nothing shows that the old server is gone, so an operator has to.
+func (w *writers) refused() {
+	w.T.Helper()
+	s := <-w.Begin(api.Heal, sitetest.PhaseStart, sitetest.VNFC(w.storage().Server))
+	if s.Code != 1 || !strings.Contains(s.Stderr, "no cloud is configured") {
+		w.T.Errorf("a START that keeps the volumes, without a cloud: %s", s)
+	}
+}
+
+// survives replaces the storage server once.
+func (w *writers) survives(r *results.Case, n int, by way) {
+	w.T.Helper()
+	before := w.volumes()
+	w.Kills.Controller = by.killed
+	old := w.storage()
+	w.Operate(api.Heal, sitetest.PhaseStart, sitetest.VNFC(old.Server), oldServerIsOff)
+	w.write("START is over", time.Now())
+	cutOff := time.Now()
+	if err := old.PowerCut(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+	w.Destroy(old)
+	waiting := w.wait()
+
+	s := w.Redraw(old.Server, old.Address())
+	mounts, err := w.mountCount()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.bootStorage(s, by)
+	done := w.Begin(api.Heal, sitetest.VNFC(s)) // what the START was told holds
+	if by.cut {
+		w.cutInMount(mounts)
+	}
+	w.Completes(done)
+	served := w.served(s)
+	w.write("the storage server is replaced", waiting)
+	write, open := w.first(waiting, report.Append, report.Lock, report.Deleted), w.first(waiting, report.Open)
+	w.T.Logf("%d, %s: served %s, first write %s, first open %s", n, by.name, served.UTC(), write.UTC(), open.UTC())
+	r.Figure(fmt.Sprintf("%d, %s", n, by.name), "after ExportsServed the first write %+.1f s, the first open %+.1f s; %.1f and %.1f s after the destruction",
+		write.Sub(served).Seconds(), open.Sub(served).Seconds(), write.Sub(cutOff).Seconds(), open.Sub(cutOff).Seconds())
+	w.KillsAreOver(r, fmt.Sprintf("%d, controller killed", n), 2)
+	w.Kills.Controller = false
+	w.sound(r)
+	w.inRole()
+	w.untouched(before, true)
+	if w.T.Failed() {
+		w.T.FailNow() // the next one would not say more
+	}
+}
+
+// bootStorage boots the server that takes the place of another.
+func (w *writers) bootStorage(s api.Server, by way) {
+	w.T.Helper()
+	userData := w.UserData()
+	spec := sitetest.Spec(s, userData)
+	spec.Disks, spec.Cold, spec.NFSServerOff = []lab.Disk{w.volume}, by.serves, !by.serves
+	if !spec.Cold {
+		spec.UserData = nil
+	}
+	w.Boot(func(ctx context.Context, spec lab.Spec) (lab.Node, error) {
+		node, err := w.Lab.VM(ctx, spec)
+		if err == nil && !spec.Cold {
+			err = site.Inject(ctx, node, userData)
+		}
+		return node, err
+	}, spec)
+}
+
+// cutInMount cuts the power as soon as the storage server has written to the volume that it mounts
+// it, and starts the machine again.
+func (w *writers) cutInMount(before uint16) {
+	w.T.Helper()
+	ctx, cancel := context.WithTimeout(w.T.Context(), 5*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for now := before; now == before; {
+		select {
+		case <-ctx.Done():
+			w.T.Fatal("the storage server has not mounted its volume within five minutes")
+		case <-tick.C:
+		}
+		var err error
+		if now, err = w.mountCount(); err != nil {
+			w.T.Fatal(err)
+		}
+	}
+	m := w.storage()
+	if err := m.PowerCut(ctx); err != nil {
+		w.T.Fatal(err)
+	}
+	if err := m.Start(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// mountCount is how often the volume was mounted, as its superblock says.
+func (w *writers) mountCount() (uint16, error) {
+	f, err := os.Open(w.volume.Path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	count := make([]byte, 2)
+	_, err = f.ReadAt(count, 1024+0x34)
+	return binary.LittleEndian.Uint16(count), err
+}
+
+// served is when the controller was told first that a server serves its exports.
+func (c *cluster) served(s api.Server) time.Time {
+	c.T.Helper()
+	var events api.EventList
+	c.Until("the controller answers", func() error {
+		return c.JSON(c.T.Context(), &events, "events", "--node", s.ID, "--type", string(api.HappenedConditionChanged), "--limit", "1000")
+	})
+	for _, e := range events.Items { // the oldest comes first
+		if e.Condition == api.ConditionExportsServed && e.To == string(api.ConditionTrue) {
+			return e.At
+		}
+	}
+	c.T.Fatalf("no event says that %s serves: %+v", s.Name, events.Items)
+	return time.Time{}
+}
