@@ -75,7 +75,9 @@ func tell(tx *store.Tx, say func(string, ...any)) error {
 	}
 	tokens, err := tx.Tokens().All()
 	for _, t := range tokens {
-		say("token %s %s", t.Name, t.Scope)
+		if t.RevokedAt == nil { // the records of revoked ones are kept, also of one whose secret was lost
+			say("token %s %s", t.Name, t.Scope)
+		}
 	}
 	return err
 }
