@@ -43,21 +43,18 @@ var (
 // time by a machine with another name and id: nothing that was acknowledged is lost, no
 // operation fails, and the lock stays held.
 func TestKept(t *testing.T) {
+	results.LongOnly(t)
 	for _, c := range []struct {
 		name, shows  string
 		destructions int
 		ways         []way // by turns
-		short        bool
 	}{
-		{"kept", "a client appends, locks, renames and uses a deleted file while the storage server is destroyed and another one takes its place", 1, []way{plain}, true},
-		{"kept-image-serves", "the same with an image whose NFS server answers before the agent is there", 1, []way{imageServes}, false},
-		{"kept-twenty", "the same twenty times, also with power cuts in the first mount and a controller that is killed", 20, []way{plain, powerCut, controllerKilled}, false},
+		{"kept", "a client appends, locks, renames and uses a deleted file while the storage server is destroyed and another one takes its place", 1, []way{plain}},
+		{"kept-image-serves", "the same with an image whose NFS server answers before the agent is there", 1, []way{imageServes}},
+		{"kept-twenty", "the same twenty times, also with power cuts in the first mount and a controller that is killed", 20, []way{plain, powerCut, controllerKilled}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := results.Begin(t, suite, c.name, c.shows)
-			if !c.short {
-				results.LongOnly(t)
-			}
 			w := newWorld(t).keepsIn(shape{workers: 1, emulated: true})
 			w.refused()
 			for i := range c.destructions {
