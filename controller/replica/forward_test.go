@@ -353,7 +353,11 @@ func TestTheLeaderGoesAwayInTheMiddleOfAnAnswer(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}), func() {})
-	answer, err := client.Get(newFollower(t, certificate, leader.url, nil).url + "/v1/x")
+	request, err := http.NewRequestWithContext(t.Context(), "GET", newFollower(t, certificate, leader.url, nil).url+"/v1/x", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func TestOldServerMayWrite(t *testing.T) {
 	if err := old.PowerCut(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := old.Node.Destroy(); err != nil {
+	if err := old.Destroy(); err != nil {
 		t.Fatal(err)
 	}
 	w.shows()

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"context"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -29,17 +30,16 @@ import (
 const pause = 50 * time.Millisecond
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "nfswriter:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "nfswriter:", run(context.Background(), os.Args[1:]))
+	os.Exit(1)
 }
 
-func run(args []string) error {
+// run writes until nobody listens, and returns why it has ended.
+func run(ctx context.Context, args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("%d arguments; expected the directory and the address for the reports", len(args))
 	}
-	conn, err := net.Dial("tcp", args[1])
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", args[1])
 	if err != nil {
 		return err
 	}
