@@ -8,9 +8,9 @@
 package main
 
 import (
-	"context"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
