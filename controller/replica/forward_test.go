@@ -353,7 +353,7 @@ func TestTheLeaderGoesAwayInTheMiddleOfAnAnswer(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	}), func() {})
-	request, err := http.NewRequestWithContext(t.Context(), "GET", newFollower(t, certificate, leader.url, nil).url+"/v1/x", http.NoBody)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, newFollower(t, certificate, leader.url, nil).url+"/v1/x", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
