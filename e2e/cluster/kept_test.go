@@ -65,7 +65,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// keepsIn makes a cluster that keeps its PersistentVolumes, of which one is claimed and written to.
+// keepsIn makes a cluster that keeps its PersistentVolumes. A client writes to one that is claimed.
 func (w *world) keepsIn(s shape) *writers {
 	w.T.Helper()
 	c := w.newClusterOf(s)

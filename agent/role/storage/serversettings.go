@@ -70,7 +70,7 @@ func (s settings) configuration() string {
 
 // serverDropIn lets rpc.nfsd set the scope if it cannot do that itself: the kernel takes the
 // host name that the starting process sees. With a record on a volume the server starts only
-// if nfsdcld runs, because else the kernel records its clients elsewhere without a word.
+// if nfsdcld runs, because the kernel otherwise records its clients elsewhere and reports no error.
 func (s settings) serverDropIn(setsScope bool) string {
 	var text string
 	if s.records != "" {

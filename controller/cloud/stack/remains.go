@@ -10,7 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/cloud/openstack"
 )
 
-// Remains is what the cloud shows of servers, one of which is to be gone, and of volumes that it had.
+// Remains is what the cloud shows of a server that has to be gone, of others, and of its volumes.
 type Remains struct {
 	// Servers are the servers that Nova has, each with its status.
 	Servers map[string]string
