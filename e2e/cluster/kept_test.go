@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodehitch/nodehitch/cloudinit/hot"
 	"github.com/nodehitch/nodehitch/e2e/cluster/nfswriter/report"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
@@ -23,8 +26,8 @@ import (
 // way is how the storage server is replaced while clients write.
 type way struct {
 	name string
-	// serves: the image's own NFS server answers from the machine's boot on, before there is an
-	// agent. Else nothing does before the agent starts it.
+	// serves: the image starts an NFS server at boot, which the templates' user_data for a storage
+	// server keeps off. Else the image has none that is started.
 	serves bool
 	// cut: the power is cut while the new machine mounts the volume for the first time.
 	cut bool
@@ -36,7 +39,7 @@ var (
 	plain            = way{name: "plain"}
 	powerCut         = way{name: "power cut in the first mount", cut: true}
 	controllerKilled = way{name: "controller killed", killed: true}
-	imageServes      = way{name: "the image's NFS server answers first", serves: true}
+	imageServes      = way{name: "the image would start an NFS server", serves: true}
 )
 
 // TestKept has a client that writes while the storage server is destroyed and replaced, each
@@ -50,7 +53,7 @@ func TestKept(t *testing.T) {
 		ways         []way // by turns
 	}{
 		{"kept", "a client appends, locks, renames and uses a deleted file while the storage server is destroyed and another one takes its place", 1, []way{plain}},
-		{"kept-image-serves", "the same with an image whose NFS server answers before the agent is there", 1, []way{imageServes}},
+		{"kept-image-serves", "the same with an image that starts an NFS server, and the user_data of the templates", 1, []way{imageServes}},
 		{"kept-twenty", "the same twenty times, also with power cuts in the first mount and a controller that is killed", 20, []way{plain, powerCut, controllerKilled}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -163,10 +166,10 @@ func (w *writers) survives(r *results.Case, n int, by way) {
 func (w *writers) bootStorage(s api.Server, by way) {
 	w.T.Helper()
 	userData := w.UserData()
-	spec := sitetest.Spec(s, userData)
+	spec := sitetest.Spec(s, nil)
 	spec.Disks, spec.Cold, spec.NFSServerOff = []lab.Disk{w.volume}, by.serves, !by.serves
-	if !spec.Cold {
-		spec.UserData = nil
+	if spec.Cold {
+		spec.UserData = w.asOfTemplate(userData)
 	}
 	w.Boot(func(ctx context.Context, spec lab.Spec) (lab.Node, error) {
 		node, err := w.Lab.VM(ctx, spec)
@@ -175,6 +178,23 @@ func (w *writers) bootStorage(s api.Server, by way) {
 		}
 		return node, err
 	}, spec)
+}
+
+// asOfTemplate is user_data as Heat puts it together for a storage server: what the template has as
+// the server's own is first, and lists grow.
+func (w *writers) asOfTemplate(userData []byte) []byte {
+	w.T.Helper()
+	var template struct {
+		Parameters map[string]struct{ Default any }
+	}
+	err := yaml.Unmarshal([]byte(hot.Files()["simple-storage.yaml"]), &template)
+	own, given := template.Parameters["storage_server_user_data"].Default.(string)
+	merged := string(userData) + "merge_how: list(append)+dict(no_replace,recurse_list)\n"
+	archive, err2 := json.Marshal([]map[string]string{{"content": own}, {"content": merged}})
+	if err := errors.Join(err, err2); err != nil || !given {
+		w.T.Fatal(given, err)
+	}
+	return append([]byte("#cloud-config-archive\n"), archive...)
 }
 
 // cutInMount cuts the power as soon as the storage server has written to the volume that it mounts

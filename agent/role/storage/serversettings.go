@@ -253,7 +253,7 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 		return err
 	}
 	if want.records != "" && !serves && state.Threads > 0 {
-		p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; disable nfs-server in the image")
+		p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; keep it off until the agent starts it, as the default of storage_server_user_data does")
 	}
 	have, err := p.owned()
 	if err != nil {
