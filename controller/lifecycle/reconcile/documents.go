@@ -14,46 +14,61 @@ import (
 )
 
 // Apply plans the desired state in force and writes what follows from it. It revokes
-// no identity: see Retire.
+// no identity: see Retire. What a master has reported is of the document that it had: if the
+// plan changes that, it is planned once more from what is true now.
 func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
+	first, again, err := r.apply(t)
+	if err != nil || !again {
+		return first, err
+	}
+	e, _, err := r.apply(t)
+	if err == nil {
+		e.Changed = slices.Compact(slices.Sorted(slices.Values(slices.Concat(first.Changed, e.Changed))))
+	}
+	return e, err
+}
+
+// apply also reports whether a master of before has another document.
+func (r *Reconciler) apply(t *tx.Tx) (e *Effect, again bool, err error) {
 	d, err := desired.InForce(t)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := d.Valid(); err != nil && d.Topology != nil { // without servers there is nothing to plan
-		return nil, &outdated{err}
+		return nil, false, &outdated{err}
 	}
 	if err := needClusterSecret(t, d); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	out, nodes, err := r.Plan(t, d)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if len(out.Faults) > 0 {
-		return nil, &outdated{fmt.Errorf("planning instance %s: %w", t.Instance.ID, out.Faults)}
+		return nil, false, &outdated{fmt.Errorf("planning instance %s: %w", t.Instance.ID, out.Faults)}
 	}
 	t.Instance.CarriedOver = store.CarriedOver(out.CarriedOver)
 	if len(out.CarriedOver.Members) == 0 {
 		t.Instance.ClusterFacts = nil // of a cluster whose masters are all gone
 	}
-	e := &Effect{Plan: out}
+	e = &Effect{Plan: out}
 	expected := make([]string, len(out.Nodes))
 	for i, n := range out.Nodes {
 		expected[i] = n.ID
 		old, found := nodes[n.ID]
 		changed, err := r.putNode(t, n, old, found)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if changed {
 			e.Changed = append(e.Changed, n.ID)
+			again = again || found && n.Role == api.RoleMaster
 		}
 	}
 	if err := expectNoMore(t, expected); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return e, r.putVolumes(t, out.Volumes)
+	return e, again, r.putVolumes(t, out.Volumes)
 }
 
 // putNode writes a planned node, whose record is old if it is found, and reports whether it
