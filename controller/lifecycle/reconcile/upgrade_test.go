@@ -75,3 +75,18 @@ func TestAMasterThatLeftDrainsNobody(t *testing.T) {
 		t.Errorf("the one that left drains %+v, the other one %+v", left, now)
 	}
 }
+
+// A plan that changes a master's document makes it one that has not said yet that it is healthy.
+func TestWhatAPlanChangesCountsAtOnce(t *testing.T) {
+	w := lifecycletest.Made(t, lifecycletest.ClusterOf(madeOf...))
+	w.Must(w.Enrollment.Revoke(w.Ctx, madeOf[0], "by hand"))
+	w.Converge(madeOf[1])
+	w.Put(lifecycletest.WithVersion(nil, lifecycletest.NewVersion))
+	w.Upload(lifecycletest.PodNetworkFile, lifecycletest.PodNetwork+"\n# another one\n")
+	if waits := w.Node(madeOf[1]).Withheld; len(waits) == 0 || waits[0].WaitsFor != madeOf[1] {
+		t.Errorf("the owner waits for %+v, want for its own report of the new manifest", waits)
+	}
+	if w.Writes(func() { w.Must(w.Lifecycle.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID)) }) {
+		t.Error("reconciled again, it is planned otherwise")
+	}
+}
