@@ -208,6 +208,8 @@ func (w *cluster) cutPower(m making) {
 			if err := each.Start(w.T.Context()); err != nil {
 				w.T.Error(err)
 			}
+			// The operation may be over before the machine has booted. It may be degraded: then this fails.
+			_, _ = each.Try("timeout", "300", "systemctl", "is-system-running", "--wait")
 		})
 	}
 	all.Wait()
