@@ -175,7 +175,7 @@ spec:
       containers:
       - name: shop
         image: %s
-        command: [sh, -c, "n=0; while echo $n >>/volume/appended && busybox fsync /volume/appended && echo $n; do n=$((n+1)); busybox usleep 100000; done; exit 1"]
+        command: [sh, -c, "n=0; while echo $n | busybox dd of=/volume/appended oflag=append conv=notrunc,fsync 2>/dev/null && echo $n; do n=$((n+1)); busybox usleep 100000; done; exit 1"]
         volumeMounts: [{name: orders, mountPath: /volume}]
       volumes:
       - {name: orders, persistentVolumeClaim: {claimName: orders}}
@@ -230,7 +230,7 @@ func (w *cluster) writesMore(when string) (printed []string) {
 			before, err = logs()
 		}
 		if err == nil && len(printed) < len(before)+10 {
-			return fmt.Errorf("%d lines, before %d", len(printed), len(before))
+			return fmt.Errorf("%d words, before %d: %q", len(printed), len(before), printed)
 		}
 		return err
 	})
