@@ -180,7 +180,7 @@ spec:
       volumes:
       - {name: orders, persistentVolumeClaim: {claimName: orders}}
 `, kube.TestImage))
-	w.kubectl("wait", "--for=condition=Ready", "--timeout=5m", "pod/shop-0")
+	w.kubectl("rollout", "status", "--timeout=5m", "statefulset/shop")
 	identity := func() string {
 		return w.kubectl("get", "pod", "shop-0", "-o", "jsonpath={.metadata.uid} was restarted {.status.containerStatuses[0].restartCount} times")
 	}
