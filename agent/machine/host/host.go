@@ -143,6 +143,8 @@ type Unit struct {
 	Loaded, Active, Sub, File string
 	// Stale says that its file has changed since systemd read it.
 	Stale bool
+	// Job says that systemd is about to start, stop or reload it, as at boot.
+	Job bool
 }
 
 // Units are systemd's units.

@@ -153,11 +153,11 @@ func (s *steps) leaveSettings(ctx context.Context) error {
 		return err
 	}
 	if have.Records != "" {
-		state, err := s.Host.NFS.State()
+		serves, _, err := s.serves(ctx)
 		if err != nil {
 			return err
 		}
-		if err := s.moveRecord(ctx, defaultRecords, state.Threads > 0); err != nil {
+		if err := s.moveRecord(ctx, defaultRecords, serves); err != nil {
 			return fmt.Errorf("moving the record of the NFS server's clients to %s: %w", defaultRecords, err)
 		}
 	}

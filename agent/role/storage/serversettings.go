@@ -159,11 +159,20 @@ func (s *steps) writeSettings(ctx context.Context, files []file) error {
 }
 
 // serves reports whether clients can know the NFS server: something is exported, or a client
-// has a lease.
+// has a lease. It is not known while systemd is about to start the server, as at boot.
 func (s *steps) serves(ctx context.Context) (bool, host.NFSState, error) {
+	unit, err := s.Host.Units.Unit(ctx, nfsServer) // before the state: a job that is over by then has its effect
+	if err != nil {
+		return false, host.NFSState{}, err
+	}
 	state, err := s.Host.NFS.State()
-	if err != nil || state.Threads == 0 || state.Clients > 0 {
-		return state.Threads > 0 && state.Clients > 0, state, err
+	switch {
+	case err != nil || state.Clients > 0:
+		return state.Clients > 0, state, err
+	case state.Threads == 0 && unit.Job:
+		return false, state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that")
+	case state.Threads == 0:
+		return false, state, nil
 	}
 	exported, err := s.Host.NFS.Exported(ctx)
 	return len(exported) > 0, state, err

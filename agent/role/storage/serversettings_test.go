@@ -86,6 +86,37 @@ func TestAServerThatServesKeepsItsName(t *testing.T) {
 	}
 }
 
+// At boot the agent may look before nfs-server runs. An operator who stops it leaves no job.
+func TestABootOfAServerThatKeepsItsName(t *testing.T) {
+	for name, c := range map[string]struct{ records, after string }{
+		"withdraw": {"", served},
+		"keep":     {records, "False ClientsNotRecorded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server, func(m *hosttest.Machine) { m.NFSD.Clients = 1 })
+			r.expect(mounted, served)
+			r.doc.Storage.ClientRecords = c.records
+			r.m.PowerOn()
+			r.restart()
+			report := r.expect(mounted, "False ServerNotRunning")
+			r.says(report, api.ConditionExportsServed, "nfs-server", "systemd")
+			r.m.Boot()
+			r.expect(mounted, c.after)
+			if r.file(nfsConf) != "" || r.m.NFSD.Conf != "" || r.did("start nfs-server") {
+				t.Errorf("its clients know it by another name: %q", r.m.Trace)
+			}
+			r.m.NFSD.Clients = 0
+			if err := r.m.Host().Units.Stop(t.Context(), "nfs-server.service"); err != nil {
+				t.Fatal(err)
+			}
+			r.expect(mounted, served)
+			if !strings.Contains(r.m.NFSD.Conf, "scope=nodehitch-") || c.records != "" && r.m.NFSD.Record != c.records {
+				t.Errorf("an operator has stopped it, and it was started with the record in %q and\n%s", r.m.NFSD.Record, r.m.NFSD.Conf)
+			}
+		})
+	}
+}
+
 func TestTheRecordOfTheServerBefore(t *testing.T) {
 	for name, parts := range map[string][]hosttest.Part{
 		"of the image": nil,
@@ -139,6 +170,21 @@ func TestTheRecordMovesWhileTheServerServes(t *testing.T) {
 	}
 }
 
+// beginnings are how an agent begins after a crash.
+var beginnings = map[string]func(*rig){
+	"alone": (*rig).restart,
+	"with its machine": func(r *rig) {
+		r.m.Reboot()
+		r.restart()
+	},
+	"before the units of its machine": func(r *rig) {
+		r.m.PowerOn()
+		r.restart()
+		r.converge()
+		r.m.Boot()
+	},
+}
+
 // TestCrashAnywhereAroundTheRecord wants the clients in the record that is used, wherever the
 // machine stopped.
 func TestCrashAnywhereAroundTheRecord(t *testing.T) {
@@ -159,18 +205,15 @@ func TestCrashAnywhereAroundTheRecord(t *testing.T) {
 		},
 	}
 	for name, situation := range situations {
-		for _, reboot := range []bool{false, true} {
+		for after, begin := range beginnings {
 			for n := 1; n < 100; n++ {
 				crashed := true
-				t.Run(fmt.Sprintf("%s, reboot %v, before change %d", name, reboot, n), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, %s, before change %d", name, after, n), func(t *testing.T) {
 					r := situation(t)
 					if crashed = r.crashing(n); !crashed {
 						return
 					}
-					if reboot {
-						r.m.Reboot()
-					}
-					r.restart()
+					begin(r)
 					r.expect(mounted, served)
 					r.idle()
 					want := records

@@ -13,6 +13,8 @@ package hosttest
 import (
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -92,6 +94,8 @@ type FileState struct {
 // UnitState is what systemd knows of a unit.
 type UnitState struct {
 	Enabled, Active bool
+	// Job says that systemd is about to start or stop it.
+	Job bool
 	// Loaded is the text that systemd has read.
 	Loaded string
 	// Argv is the command line of its main process.
@@ -165,6 +169,13 @@ func (m *Machine) change(operation, detail string) error {
 
 // Reboot forgets what only memory contains, and does what systemd does at boot.
 func (m *Machine) Reboot() {
+	m.PowerOn()
+	m.Boot()
+}
+
+// PowerOn forgets what only memory contains. systemd has a job for each unit that is enabled,
+// and has begun none.
+func (m *Machine) PowerOn() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
@@ -172,12 +183,20 @@ func (m *Machine) Reboot() {
 	m.stopEngine()
 	m.stopKeepalived()
 	for name, u := range m.Units {
-		u.Active, u.shown = false, nil
+		u.Active, u.Job, u.shown = false, u.Enabled, nil
 		u.Loaded = m.text(name)
 	}
-	for name, u := range m.Units {
-		if u.Enabled {
-			_ = m.boot(name) // one that fails stays inactive
+}
+
+// Boot does the jobs that systemd still has, mounts first.
+func (m *Machine) Boot() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, mounts := range []bool{true, false} {
+		for _, name := range slices.Sorted(maps.Keys(m.Units)) {
+			if m.Units[name].Job && strings.HasSuffix(name, ".mount") == mounts {
+				_ = m.boot(name) // one that fails stays inactive
+			}
 		}
 	}
 }
