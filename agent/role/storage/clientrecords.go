@@ -123,10 +123,14 @@ const recordLimit = 10 * time.Second
 
 // startRecord starts nfsdcld and waits until it has its database open, which it does after it has
 // told systemd that it runs. The kernel gives it one second when the NFS server starts, and
-// records its clients elsewhere after that.
+// records its clients elsewhere after that. nfs-utils without nfsdcld has its own record elsewhere.
 func (s *steps) startRecord(ctx context.Context, directory string) error {
-	if err := s.Host.Units.Start(ctx, nfsdcld); err != nil {
+	daemon, err := s.Host.Units.Unit(ctx, nfsdcld)
+	if err != nil || daemon.Loaded != "loaded" && directory == defaultRecords {
 		return err
+	}
+	if err := s.Host.Units.Start(ctx, nfsdcld); err != nil {
+		return converge.Wait(api.ReasonClientsNotRecorded, "%v", err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()

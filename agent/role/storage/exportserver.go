@@ -30,7 +30,7 @@ func (p *exportPlan) server(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if state.File != "enabled" || state.Active != "active" || p.installing || p.restart {
+	if state.File != "enabled" || state.Active != "active" || p.installing || p.setUp {
 		p.do("enable and start "+nfsServer, p.startServer)
 	}
 	return nil
@@ -41,7 +41,7 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.installing || state.File != "enabled" || state.Active != "active" {
+	if p.installing || state.File != "enabled" {
 		if err := p.own(func(o *owned) { o.Server = true }); err != nil {
 			return err
 		}
@@ -51,30 +51,23 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 			return serverDoesNotRun(err)
 		}
 	}
-	start := p.Host.Units.Start
-	if state.Active == "active" {
-		if !p.restart {
-			return nil
+	if state.Active != "active" {
+		if directory := p.settings.records; directory != "" {
+			if err := p.startRecord(ctx, directory); err != nil {
+				return err
+			}
 		}
-		start = p.Host.Units.Restart
-	}
-	if directory := p.settings.records; directory != "" {
-		if err := p.startRecord(ctx, directory); err != nil {
+		if err := p.Host.Units.Start(ctx, nfsServer); err != nil {
 			return serverDoesNotRun(err)
 		}
 	}
-	if err := start(ctx, nfsServer); err != nil {
-		return serverDoesNotRun(err)
+	if !p.setUp {
+		return nil
 	}
 	return p.settled()
 }
 
-// serverDoesNotRun is the error of a unit, unless it has a reason already.
 func serverDoesNotRun(err error) error {
-	var waiting *converge.Waiting
-	if errors.As(err, &waiting) {
-		return err
-	}
 	return converge.Wait(api.ReasonServerNotRunning, "%v", err)
 }
 

@@ -223,18 +223,26 @@ func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) 
 	switch {
 	case serves && !known && len(differ) == 0: // the inventory was lost, or the machine started again before this was noted
 		p.do("remember the settings of the NFS server", func(context.Context) error { return p.settled() })
-	case serves && !known && want.records == "":
 	case serves && !known:
-		return converge.Wait(api.ReasonClientsNotRecorded,
-			"the NFS server was not set up by this agent and serves already, so its clients know it by another name than a server that replaces it: stop nfs-server while nobody has mounted from it, or heal with `withdraw` once")
+		return p.asItIs()
 	case !known || len(differ) > 0 || elsewhere || unused && !serves:
-		p.restart = !serves
+		p.setUp = !serves
 		p.do("set up the NFS server as "+want.scope, func(ctx context.Context) error { return p.apply(ctx, volume) })
 	case unused && want.records != "":
 		return converge.Wait(api.ReasonClientsNotRecorded,
 			"the kernel does not use nfsdcld, so the NFS server's clients are not recorded in %s: restart nfs-server while nobody has mounted from it", want.records)
 	}
 	return nil
+}
+
+// asItIs leaves a server that serves with the name by which its clients know it.
+func (p *exportPlan) asItIs() error {
+	p.setUp = false
+	if p.settings.records == "" {
+		return nil
+	}
+	return converge.Wait(api.ReasonClientsNotRecorded,
+		"the NFS server was not set up by this agent and serves already, so its clients know it by another name than a server that replaces it: stop nfs-server while nobody has mounted from it, or heal with `withdraw` once")
 }
 
 // away is where a volume with exports is not mounted, "" if all are.
@@ -253,23 +261,21 @@ func (p *exportPlan) settled() error {
 }
 
 // apply gives the NFS server its settings: the record first, then the configuration that leads
-// to it. One that serves gets its record back at once. Any other one is started after that, when
-// it knows what to export: a client that it refuses meanwhile would lose its files.
+// to it. One that serves gets its record back at once. Any other one is stopped before that, and
+// started when it knows what to export: a client that it refuses meanwhile would lose its files.
+// So whatever starts it, it has the settings.
 func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	want := p.settings
 	serves, state, err := p.serves(ctx)
 	if err != nil {
 		return err
 	}
-	if want.records != "" && !serves && state.Threads > 0 {
-		p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; keep it off until the agent starts it, as the default of storage_server_user_data does")
-	}
 	have, err := p.owned()
 	if err != nil {
 		return err
 	}
-	if serves && have.Scope != want.scope {
-		return converge.Wait(api.ReasonServerNotRunning, "the NFS server has begun to serve for others")
+	if serves && have.Scope != want.scope { // since the plan
+		return p.asItIs()
 	}
 	err = p.own(func(o *owned) {
 		if !serves {
@@ -281,6 +287,14 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !serves && state.Threads > 0 {
+		if want.records != "" {
+			p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; keep it off until the agent starts it, as the default of storage_server_user_data does")
+		}
+		if err := p.Host.Units.Stop(ctx, nfsServer); err != nil {
+			return serverDoesNotRun(err)
+		}
 	}
 	if want.records != "" {
 		rel, err := filepath.Rel(want.mountPath, want.records)
@@ -304,7 +318,7 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	}
 	if directory != "" {
 		if err := p.startRecord(ctx, directory); err != nil {
-			return serverDoesNotRun(err)
+			return err
 		}
 	}
 	return p.settled()

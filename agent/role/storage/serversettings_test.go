@@ -72,14 +72,14 @@ func TestAServerThatServesKeepsItsName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server, part)
 			r.expect(mounted, served)
-			if r.file(nfsConf) != "" || r.did("restart") || r.did("stop") {
+			if r.file(nfsConf) != "" || r.did("stop") {
 				t.Errorf("did %q", r.m.Trace)
 			}
 			r.idle()
 			r.doc.Storage.ClientRecords = records
 			report := r.expect(mounted, "False ClientsNotRecorded")
 			r.says(report, api.ConditionExportsServed, "stop nfs-server", "`withdraw`")
-			if r.file(nfsConf) != "" || r.did("restart") || r.did("stop") {
+			if r.file(nfsConf) != "" || r.did("stop") {
 				t.Errorf("did %q", r.m.Trace)
 			}
 		})
@@ -139,9 +139,9 @@ func TestTheRecordOfTheServerBefore(t *testing.T) {
 				t.Errorf("nfsd was started with\n%s\n%s", r.m.NFSD.Conf, r.m.NFSD.DropIn)
 			}
 			at := func(line string) int { return slices.Index(r.m.Trace, line) }
-			order := []int{at("start volume.mount"), at("write " + nfsConf), at("write /etc/exports.d/nodehitch.exports"), max(at("restart nfs-server.service"), at("install [NFS server]")), at("exportfs -ra")}
-			if order[0] < 0 || !slices.IsSorted(order) {
-				t.Errorf("the order is not mount, record, exports, start: %q", r.m.Trace)
+			order := []int{at("start volume.mount"), at("write " + nfsConf), at("write /etc/exports.d/nodehitch.exports"), max(at("start nfs-server.service"), at("install [NFS server]")), at("exportfs -ra")}
+			if order[0] < 0 || !slices.IsSorted(order) || at("stop nfs-server.service") > order[1] {
+				t.Errorf("the order is not mount, stop, record, exports, start: %q", r.m.Trace)
 			}
 			r.idle()
 		})
@@ -165,7 +165,7 @@ func TestTheRecordMovesWhileTheServerServes(t *testing.T) {
 		t.Errorf("after the end of keep, nfsdcld has %q open with %q", r.m.NFSD.Record, r.file(byDefault))
 	}
 	r.idle()
-	if started != r.m.NFSD.Conf || r.did("restart nfs-server") || r.did("stop nfs-server") {
+	if started != r.m.NFSD.Conf || r.did("stop nfs-server") {
 		t.Errorf("a server that serves was restarted: %q", r.m.Trace)
 	}
 }
@@ -235,6 +235,37 @@ func TestCrashAnywhereAroundTheRecord(t *testing.T) {
 	}
 }
 
+// The clients of the server before come at any time, also before the agent begins again.
+func TestNoCrashLeavesTheNameOfTheHost(t *testing.T) {
+	for _, keep := range []string{"", records} {
+		for _, reboot := range []bool{false, true} {
+			for n := 1; n < 100; n++ {
+				r := keeping(t)
+				r.doc.Storage.ClientRecords = keep
+				if !r.crashing(n) {
+					if n < 6 {
+						t.Errorf("only %d places to crash at", n)
+					}
+					break
+				}
+				if reboot {
+					r.m.Reboot()
+				}
+				if r.m.Units["nfs-server.service"].Active {
+					r.m.NFSD.Clients = 1
+				}
+				r.restart()
+				r.converge()
+				r.doc.Storage.ClientRecords = records
+				report := r.converge()
+				if got := condition(report, api.ConditionExportsServed); got == served && !strings.Contains(r.m.NFSD.Conf, "scope=nodehitch-") {
+					t.Errorf("record in %q, reboot %v, crashed before change %d: kept, and clients know the server by the host's name: %q", keep, reboot, n, r.m.Trace)
+				}
+			}
+		}
+	}
+}
+
 // At a boot without the volume nothing may run that would record clients elsewhere.
 func TestABootWithoutTheVolumeOfTheRecord(t *testing.T) {
 	r := keeping(t, hosttest.Disk(volume2, gib, hosttest.Ext4(assigned2)), clients(recorded, "worker1"))
@@ -298,19 +329,52 @@ func TestARecordThatIsNotInUse(t *testing.T) {
 			t.Error("nfsdcld does not run")
 		}
 	})
+	t.Run("nfsdcld does not start", func(t *testing.T) {
+		r := keeping(t)
+		r.m.Fail["start nfsdcld.service"] = errors.New("exit-code")
+		report := r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "nfsdcld.service")
+		if r.m.Units["nfs-server.service"].Active || len(r.m.Table) > 0 {
+			t.Errorf("served without a record, or by the host's name: %q", r.m.Trace)
+		}
+		delete(r.m.Fail, "start nfsdcld.service")
+		r.expect(mounted, served)
+		if r.m.NFSD.OtherTracking || !strings.Contains(r.m.NFSD.Conf, "scope=") {
+			t.Errorf("nfsd was started with %q", r.m.NFSD.Conf)
+		}
+		r.idle()
+	})
+	t.Run("there is no nfsdcld", func(t *testing.T) {
+		for name, r := range map[string]*rig{"kept from the beginning": keeping(t), "kept later": serving(t)} {
+			r.m.NFSD.Clients = 0
+			delete(r.m.Units, "nfsdcld.service")
+			r.doc.Storage.ClientRecords = records
+			r.expect(mounted, "False ClientsNotRecorded")
+			if name == "kept from the beginning" && (r.m.Units["nfs-server.service"].Active || len(r.m.Table) > 0) {
+				t.Errorf("served without a record: %q", r.m.Trace)
+			}
+			r.doc.Storage.ClientRecords = ""
+			r.expect(mounted, served)
+			r.idle()
+			r.doc.Storage.ClientRecords = records
+			r.expect(mounted, "False ClientsNotRecorded")
+			r.doc.Storage = &api.StorageSection{}
+			r.expect("True Removed", "True Removed")
+		}
+	})
 	t.Run("its directory leads elsewhere", func(t *testing.T) {
 		r := keeping(t)
 		r.m.Fail["make"] = errors.New("leads through a symbolic link")
 		report := r.expect(mounted, "False ClientsNotRecorded")
 		r.says(report, api.ConditionExportsServed, "symbolic link")
-		if r.did("restart nfs-server") || len(r.m.Table) > 0 {
+		if r.m.Units["nfs-server.service"].Active || len(r.m.Table) > 0 {
 			t.Errorf("served without a record: %q", r.m.Trace)
 		}
 	})
 	t.Run("the kernel uses something else", func(t *testing.T) {
 		r := keeping(t)
 		r.expect(mounted, served)
-		r.m.NFSD.OtherTracking, r.m.NFSD.Clients = true, 1
+		r.m.NFSD.OtherTracking, r.m.NFSD.Clients, r.m.Trace = true, 1, nil
 		report := r.expect(mounted, "False ClientsNotRecorded")
 		r.says(report, api.ConditionExportsServed, "does not use nfsdcld", records)
 		if r.did("stop nfs-server") {

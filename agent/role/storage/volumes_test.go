@@ -66,7 +66,6 @@ func TestOrderOfEverything(t *testing.T) {
 		"write /etc/exports.d/nodehitch.exports",
 		"install [NFS server]",
 		"write /var/lib/nodehitch/agent/inventory.json",
-		"restart nfs-server.service",
 		"write /var/lib/nodehitch/agent/inventory.json",
 		"exportfs -ra",
 		"exportfs -f",

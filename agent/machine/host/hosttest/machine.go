@@ -11,6 +11,7 @@
 package hosttest
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -61,7 +62,7 @@ type Machine struct {
 	// Table is the NFS server's.
 	Table []host.Export
 	NFSD  NFSDState
-	// Fail makes an operation fail; operations are named as in Trace, without details.
+	// Fail makes an operation fail; operations are named as in Trace, with or without details.
 	Fail map[string]error
 	// Before is called before each change, with its line of the trace.
 	Before func(change string)
@@ -159,7 +160,7 @@ func (m *Machine) change(operation, detail string) error {
 			panic(m.stopped)
 		}
 	}
-	if err := m.Fail[operation]; err != nil {
+	if err := errors.Join(m.Fail[operation], m.Fail[line]); err != nil {
 		m.Trace = append(m.Trace, line+": failed")
 		return fmt.Errorf("%s: %w", line, err)
 	}
@@ -179,6 +180,7 @@ func (m *Machine) PowerOn() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
+	m.NFSD.Conf, m.NFSD.DropIn, m.NFSD.Exported, m.NFSD.Record, m.NFSD.OtherTracking = "", "", nil, "", false
 	m.bootKernel()
 	m.stopEngine()
 	m.stopKeepalived()

@@ -19,7 +19,8 @@ const (
 type NFSDState struct {
 	// SetsScope says that rpc.nfsd has an option for the scope.
 	SetsScope bool
-	// OtherTracking says that the kernel records its clients without nfsdcld.
+	// OtherTracking says that the kernel records its clients without nfsdcld, which it decides
+	// when it starts.
 	OtherTracking bool
 	// Clients have a lease.
 	Clients int
@@ -36,7 +37,12 @@ func (m *Machine) startNFSD() {
 	}
 	m.NFSD.Conf, m.NFSD.DropIn = m.Files[nfsConf].Content, m.text(nfsServer)
 	m.NFSD.Exported = slices.Clone(m.Table)
+	daemon := m.Units[nfsdcld]
+	m.NFSD.OtherTracking = daemon == nil || !daemon.Active
 }
+
+// stopNFSD is what its unit does: exportfs -au.
+func (m *Machine) stopNFSD() { m.Table = nil }
 
 // openRecord opens nfsdcld's database, or makes a new one.
 func (m *Machine) openRecord() {
