@@ -179,14 +179,27 @@ func (s *steps) serves(ctx context.Context) (bool, host.NFSState, error) {
 }
 
 // settle plans the settings, before anything is exported. A server that serves without them
-// keeps what it has: to restart it with another scope would cost its clients their locks.
+// keeps what it has: to restart it with another scope would cost its clients their locks. Its
+// exports change nevertheless, also who may not mount any more.
 func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) error {
+	serves, state, err := p.serves(ctx)
+	if err == nil {
+		err = p.planSettings(ctx, mounted, serves, state)
+	}
+	if serves && err != nil {
+		p.problems = append(p.problems, err)
+		return nil
+	}
+	return err
+}
+
+func (p *exportPlan) planSettings(ctx context.Context, mounted map[string]host.Mount, serves bool, state host.NFSState) error {
 	want := p.settings
 	var volume host.Mount
 	if want.records != "" {
 		var ok bool
 		if volume, ok = mounted[want.mountPath]; !ok {
-			return converge.Wait(api.ReasonNotMounted, "nothing more is exported: the record of the NFS server's clients belongs to the volume at %s, which is not mounted", want.mountPath)
+			return converge.Wait(api.ReasonNotMounted, "the record of the NFS server's clients belongs to the volume at %s, which is not mounted", want.mountPath)
 		}
 	}
 	have, err := p.owned()
@@ -198,10 +211,6 @@ func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) 
 		return err
 	}
 	differ, err := p.differing(files)
-	if err != nil {
-		return err
-	}
-	serves, state, err := p.serves(ctx)
 	if err != nil {
 		return err
 	}

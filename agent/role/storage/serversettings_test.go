@@ -279,7 +279,7 @@ func TestABootWithoutTheVolumeOfTheRecord(t *testing.T) {
 			r.m.Reboot()
 		}
 		report := r.expect("False WaitingForDevice", notYet)
-		r.says(report, api.ConditionExportsServed, "nothing more is exported", "/volume")
+		r.says(report, api.ConditionExportsServed, "the record of the NFS server's clients", "/volume")
 		if u := r.m.Units["nfs-server.service"]; boot != "the first" && u.Active || boot == "the first" && len(r.m.Table) > 0 {
 			t.Errorf("%s boot: the NFS server is %+v and exports %+v", boot, u, r.m.Table)
 		}
@@ -381,6 +381,51 @@ func TestARecordThatIsNotInUse(t *testing.T) {
 			t.Error("a server that serves was stopped")
 		}
 	})
+}
+
+// Who may mount changes also while a server that replaces this one would lack its clients.
+func TestExportsChangeWhileClientsAreNotRecorded(t *testing.T) {
+	second := func(r *rig) {
+		r.m.Attach(hosttest.NewDisk(volume2, gib, hosttest.Ext4(assigned2)))
+		r.doc.Storage.Volumes = append(r.doc.Storage.Volumes, api.StorageVolume{
+			VolumeID: volume2, SizeBytes: gib, MountPath: "/second", Filesystem: api.Ext4, FilesystemUUID: assigned2})
+		r.doc.Storage.Exports = append(r.doc.Storage.Exports, api.StorageExport{Directory: "/second/nfs", Client: "10.10.0.7", Options: []string{"rw"}})
+	}
+	for name, c := range map[string]struct {
+		situation     func(*rig)
+		mounted, says string
+	}{
+		"others have set it up": {func(r *rig) {
+			r.m.NFSD.Clients = 1
+			second(r)
+		}, mounted, "False ClientsNotRecorded"},
+		"the kernel uses something else": {func(r *rig) {
+			second(r)
+			r.expect(mounted, served)
+			r.m.NFSD.OtherTracking = true
+		}, mounted, "False ClientsNotRecorded"},
+		"the volume of the record is lost": {func(r *rig) {
+			second(r)
+			r.expect(mounted, served)
+			r.m.Detach(r.m.On(volume))
+		}, "False WaitingForDevice", notYet},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := keeping(t)
+			c.situation(r)
+			r.expect(c.mounted, c.says)
+			r.m.Trace = nil
+			r.doc.Storage.Exports[1].Client = "10.10.0.8"
+			r.expect(c.mounted, c.says)
+			if got := r.exported(); !slices.Contains(got, "/second/nfs 10.10.0.8") || slices.Contains(got, "/second/nfs 10.10.0.7") {
+				t.Errorf("exported: %q", got)
+			}
+			if r.did("stop nfs-server") || r.did("start nfs-server") {
+				t.Errorf("a server that serves was touched: %q", r.m.Trace)
+			}
+			r.idle()
+		})
+	}
 }
 
 func TestRecordsThatAreNotTaken(t *testing.T) {
