@@ -236,7 +236,14 @@ func (p *exportPlan) planSettings(ctx context.Context, mounted map[string]host.M
 		return p.asItIs()
 	case !known || len(differ) > 0 || elsewhere || unused && !serves:
 		p.setUp = !serves
-		p.do("set up the NFS server as "+want.scope, func(ctx context.Context) error { return p.apply(ctx, volume) })
+		group := exportGroup
+		if serves { // its exports change also if this fails
+			group += " settings"
+		}
+		p.actions = append(p.actions, converge.Action{
+			Summary: "set up the NFS server as " + want.scope, Group: group,
+			Do: func(ctx context.Context) error { return p.apply(ctx, volume) },
+		})
 	case unused && want.records != "":
 		return converge.Wait(api.ReasonClientsNotRecorded,
 			"the kernel does not use nfsdcld, so the NFS server's clients are not recorded in %s: restart nfs-server while nobody has mounted from it", want.records)
