@@ -104,21 +104,26 @@ func (s settings) recordsDropIn() string {
 func dropInPath(unit string) string { return filepath.Join(unitDirectory, unit+".d", dropIn) }
 
 // files are the files of the settings in the order in which they are written; one without
-// content is not there. Before the package is installed, rpc.nfsd cannot be asked; the drop-in
-// is right for each version.
+// content is not there. Before the package is installed, rpc.nfsd cannot be asked. The drop-in
+// that sets the scope is right for each version, so it stays.
 func (p *exportPlan) files(ctx context.Context) ([]file, error) {
-	if p.setsScope == nil && !p.installing { // asked once, because it costs a process
-		sets, err := p.Host.NFS.SetsScope(ctx)
-		if err != nil {
-			return nil, err
+	server := file{dropInPath(nfsServer), p.settings.serverDropIn(false)}
+	stays, err := p.Host.Files.Same(server.path, []byte(server.content), 0o644)
+	if err == nil && !stays && !p.installing {
+		if p.setsScope == nil { // asked once, because it costs a process
+			sets, err := p.Host.NFS.SetsScope(ctx)
+			if err != nil {
+				return nil, err
+			}
+			p.setsScope = &sets
 		}
-		p.setsScope = &sets
+		server.content = p.settings.serverDropIn(*p.setsScope)
 	}
 	return []file{
-		{dropInPath(nfsServer), p.settings.serverDropIn(!p.installing && *p.setsScope)},
+		server,
 		{dropInPath(nfsdcld), p.settings.recordsDropIn()},
 		{settingsPath, p.settings.configuration()},
-	}, nil
+	}, err
 }
 
 // differing are those of the files that are not as they should be.

@@ -27,6 +27,13 @@ func keeping(t *testing.T, parts ...hosttest.Part) *rig {
 	return r
 }
 
+// notInstalled is a machine without the NFS server's package.
+func notInstalled(m *hosttest.Machine) {
+	delete(m.Installed, host.NFSServer)
+	delete(m.Units, "nfs-server.service")
+	delete(m.Units, "nfsdcld.service")
+}
+
 // clients is a file of the machine in which nfsdcld has recorded clients.
 func clients(path, names string) hosttest.Part { return hosttest.WithFile(path, names, 0o600) }
 
@@ -119,12 +126,8 @@ func TestABootOfAServerThatKeepsItsName(t *testing.T) {
 
 func TestTheRecordOfTheServerBefore(t *testing.T) {
 	for name, parts := range map[string][]hosttest.Part{
-		"of the image": nil,
-		"installed by the agent": {func(m *hosttest.Machine) {
-			delete(m.Installed, host.NFSServer)
-			delete(m.Units, "nfs-server.service")
-			delete(m.Units, "nfsdcld.service")
-		}},
+		"of the image":           nil,
+		"installed by the agent": {notInstalled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := keeping(t, append(parts, clients(recorded, "worker1"))...)
@@ -231,6 +234,58 @@ func TestCrashAnywhereAroundTheRecord(t *testing.T) {
 					break
 				}
 			}
+		}
+	}
+}
+
+// Debian's package starts the server, which serves at once. What ends then, the agent, apt or the
+// machine, is continued.
+func TestAnInstallationThatIsCutOff(t *testing.T) {
+	for _, setsScope := range []bool{false, true} {
+		for _, keep := range []string{"", records} {
+			for how, begin := range beginnings {
+				for n := 1; n < 100; n++ {
+					crashed := true
+					t.Run(fmt.Sprintf("rpc.nfsd sets the scope %v, record in %q, %s, before change %d", setsScope, keep, how, n), func(t *testing.T) {
+						r := keeping(t, notInstalled, clients(recorded, "worker1"))
+						r.m.NFSD.SetsScope, r.doc.Storage.ClientRecords = setsScope, keep
+						if crashed = r.crashing(n); !crashed {
+							return
+						}
+						if u := r.m.Units["nfs-server.service"]; u != nil && u.Active {
+							r.m.NFSD.Clients = 1
+						}
+						begin(r)
+						r.expect(mounted, served)
+						r.doc.Storage.ClientRecords = records
+						r.expect(mounted, served)
+						if !strings.Contains(r.m.NFSD.Conf, "scope=") || keep != "" && r.file(recorded) != "worker1" {
+							t.Errorf("the record has %q, and nfsd was started with\n%s", r.file(recorded), r.m.NFSD.Conf)
+						}
+						r.idle()
+					})
+					if !crashed {
+						if n < 12 {
+							t.Errorf("only %d places to crash at", n)
+						}
+						break
+					}
+				}
+			}
+			t.Run(fmt.Sprintf("rpc.nfsd sets the scope %v, record in %q, apt fails", setsScope, keep), func(t *testing.T) {
+				r := keeping(t, notInstalled)
+				r.m.NFSD.SetsScope, r.m.NFSD.Clients, r.doc.Storage.ClientRecords = setsScope, 1, keep
+				r.m.Fail["configure"] = errors.New("the next package does not configure")
+				for range 2 {
+					r.converge()
+				}
+				r.doc.Storage.ClientRecords = records
+				report := r.converge()
+				r.says(report, api.ConditionExportsServed, "next package")
+				delete(r.m.Fail, "configure")
+				r.expect(mounted, served)
+				r.idle()
+			})
 		}
 	}
 }

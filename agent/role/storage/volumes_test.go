@@ -65,6 +65,7 @@ func TestOrderOfEverything(t *testing.T) {
 		"make /volume/nfs/pv1",
 		"write /etc/exports.d/nodehitch.exports",
 		"install [NFS server]",
+		"configure [NFS server]",
 		"write /var/lib/nodehitch/agent/inventory.json",
 		"write /var/lib/nodehitch/agent/inventory.json",
 		"exportfs -ra",

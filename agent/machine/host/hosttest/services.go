@@ -28,10 +28,12 @@ var services = map[string]service{
 	},
 }
 
-// bring adds the units that the package of a software has, and starts those that it starts.
-func (m *Machine) bring(software host.Software) {
+// bring adds the units that the package of a software has, and starts those that it starts. It
+// reports whether there are any.
+func (m *Machine) bring(software host.Software) (starts bool) {
 	var started []string
 	for name, s := range services {
+		starts = starts || s.brought == software && s.started
 		if s.brought != software || m.Units[name] != nil {
 			continue
 		}
@@ -46,4 +48,5 @@ func (m *Machine) bring(software host.Software) {
 	for _, name := range started {
 		_ = m.boot(name) // as in maintainer scripts, one that fails is no error
 	}
+	return starts
 }

@@ -252,8 +252,12 @@ func (h packages) Install(_ context.Context, proxy host.Proxy, needs ...host.Sof
 		return err
 	}
 	for _, n := range needs {
+		if h.bring(n) { // its service runs, and the rest of the installation can fail
+			if err := h.change("configure", fmt.Sprint(needs)); err != nil {
+				return err
+			}
+		}
 		h.Installed[n] = true
-		h.bring(n)
 	}
 	return nil
 }
@@ -270,16 +274,19 @@ func (h nfs) SetsScope(context.Context) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes.Read()
+	if h.Units[nfsServer] == nil {
+		return false, errNoServer
+	}
 	return h.NFSD.SetsScope, nil
 }
 
-var errNoServer = errors.New("exportfs: no such program is installed")
+var errNoServer = errors.New("no such program is installed")
 
 func (h nfs) Exported(context.Context) ([]host.Export, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes.Read()
-	if !h.Installed[host.NFSServer] {
+	if h.Units[nfsServer] == nil {
 		return nil, errNoServer
 	}
 	return slices.Clone(h.Table), nil
@@ -290,7 +297,7 @@ func (h nfs) Reexport(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes.Command()
-	if !h.Installed[host.NFSServer] {
+	if h.Units[nfsServer] == nil {
 		return errNoServer
 	}
 	if err := h.change("exportfs -ra", ""); err != nil {
@@ -366,7 +373,7 @@ func (h nfs) Unexport(_ context.Context, directory, client string) error {
 func (h nfs) Flush(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.Installed[host.NFSServer] {
+	if h.Units[nfsServer] == nil {
 		return nil
 	}
 	h.changes.Command()
