@@ -111,6 +111,10 @@ type Directories interface {
 	// mode. An existing directory keeps its rights and gets those of want too. It fails like
 	// InspectInside.
 	MakeInside(root string, device Number, rel string, want Shared) error
+	// MakePrivate makes the directory rel, and gives it the mode 0700. It fails if another user
+	// than root can replace it: if one owns, or can write to, root or a directory on the way.
+	// It also fails like InspectInside.
+	MakePrivate(root string, device Number, rel string) error
 }
 
 // Mount is one line of /proc/self/mountinfo.

@@ -322,7 +322,7 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 		if err != nil {
 			return err
 		}
-		if err := p.Host.Directories.MakeInside(want.mountPath, volume.Device, rel, host.Shared{Mode: 0o700}); err != nil {
+		if err := p.Host.Directories.MakePrivate(want.mountPath, volume.Device, rel); err != nil {
 			return converge.Wait(api.ReasonClientsNotRecorded, "no directory for the record of the NFS server's clients: %v", err)
 		}
 	}

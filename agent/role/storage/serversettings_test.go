@@ -426,6 +426,23 @@ func TestARecordThatIsNotInUse(t *testing.T) {
 			t.Errorf("served without a record: %q", r.m.Trace)
 		}
 	})
+	t.Run("clients could write to its directory when their volume was exported", func(t *testing.T) {
+		r := keeping(t)
+		r.doc.Storage.Exports[0].Directory, r.doc.Storage.ClientRecords = "/volume", ""
+		r.expect(mounted, served)
+		r.doc.Storage.Exports[0].Directory, r.doc.Storage.ClientRecords = "/volume/nfs", records
+		report := r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "/volume can be written to")
+		r.m.On(volume).Inside["."].UID = 0
+		r.m.On(volume).Inside[".nodehitch/nfs-clients"] = &hosttest.Inside{Shared: host.Shared{Exists: true, Mode: 0o777}}
+		report = r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "/volume/.nodehitch/nfs-clients can be written to")
+		r.m.On(volume).Inside[".nodehitch/nfs-clients"].Mode = 0o755
+		r.expect(mounted, served)
+		if mode := r.m.On(volume).Inside[".nodehitch/nfs-clients"].Mode; mode != 0o700 {
+			t.Errorf("its mode is %o", mode)
+		}
+	})
 	t.Run("the kernel uses something else", func(t *testing.T) {
 		r := keeping(t)
 		r.expect(mounted, served)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -227,6 +228,29 @@ func (h directories) MakeInside(root string, device host.Number, rel string, wan
 		want.Mode |= old.Mode
 	}
 	d.Inside[rel] = &Inside{Shared: want}
+	return nil
+}
+
+func (h directories) MakePrivate(root string, device host.Number, rel string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, err := h.inside(root, device)
+	if err != nil {
+		return err
+	}
+	if err := h.change("make", root+"/"+rel); err != nil {
+		return err
+	}
+	h.changes.Directory()
+	for way := rel; ; way = path.Dir(way) {
+		if found := d.Inside[way]; found != nil && (found.UID != 0 || found.Mode&0o022 != 0) {
+			return &host.PathError{Path: path.Join(root, way), Problem: "can be written to by others"}
+		}
+		if way == "." {
+			break
+		}
+	}
+	d.Inside[rel] = &Inside{Shared: host.Shared{Exists: true, Mode: 0o700}}
 	return nil
 }
 
