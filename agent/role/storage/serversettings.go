@@ -93,12 +93,20 @@ ExecStartPost=/usr/bin/umount %[1]s
 }
 
 // recordsDropIn lets nfsdcld run only while the volume is mounted. RequiresMountsFor also ends
-// nfsdcld, which has a file open there, before the volume is unmounted.
+// nfsdcld, which has a file open there, before the volume is unmounted. nfsdcld tells systemd that
+// it runs before it opens its database, and the kernel gives it one second for that. So a slow
+// volume is read before.
 func (s settings) recordsDropIn() string {
 	if s.records == "" {
 		return ""
 	}
-	return header + fmt.Sprintf("[Unit]\nRequiresMountsFor=%s\nConditionPathIsMountPoint=%s\n", specifiers(s.records), specifiers(s.mountPath))
+	return header + fmt.Sprintf(`[Unit]
+RequiresMountsFor=%s
+ConditionPathIsMountPoint=%s
+
+[Service]
+ExecStartPre=-/usr/bin/dd if=%s of=/dev/null status=none
+`, specifiers(s.records), specifiers(s.mountPath), specifiers(filepath.Join(s.records, database)))
 }
 
 func dropInPath(unit string) string { return filepath.Join(unitDirectory, unit+".d", dropIn) }

@@ -417,6 +417,22 @@ func TestARecordThatIsNotInUse(t *testing.T) {
 			r.expect("True Removed", "True Removed")
 		}
 	})
+	t.Run("the volume is slow", func(t *testing.T) {
+		for name, part := range map[string]hosttest.Part{"of the image": hosttest.Server, "installed by the agent": notInstalled} {
+			r := keeping(t, part, clients(recorded, "worker1"))
+			r.m.NFSD.SlowVolume = true
+			for _, start := range []string{"the first", "a boot"} {
+				r.expect(mounted, served)
+				if r.m.NFSD.OtherTracking || r.m.NFSD.Record != records {
+					t.Errorf("%s, %s: the kernel did not wait for nfsdcld, which has its database in %q", name, start, r.m.NFSD.Record)
+				}
+				r.idle()
+				r.m.NFSD.Clients = 1
+				r.m.Reboot()
+				r.restart()
+			}
+		}
+	})
 	t.Run("its directory leads elsewhere", func(t *testing.T) {
 		r := keeping(t)
 		r.m.Fail["make"] = errors.New("leads through a symbolic link")
