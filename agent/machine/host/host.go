@@ -48,6 +48,9 @@ type Files interface {
 	Write(path string, content []byte, mode fs.FileMode) error
 	// WriteFrom is Write for a program, which is too large for the memory. It always writes.
 	WriteFrom(path string, content io.Reader, mode fs.FileMode) error
+	// Copy is WriteFrom with the content of another file, of any size; fs.ErrNotExist if there is
+	// none.
+	Copy(from, to string, mode fs.FileMode) error
 	// Edit replaces the content and mode of a file that belongs to others: owner and group
 	// stay, and a symbolic link stays too, the file that it leads to is written. Without a
 	// file it is Write; a link that leads nowhere is an error.

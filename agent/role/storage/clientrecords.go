@@ -81,16 +81,8 @@ func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) e
 	if _, err := s.Host.Files.Mode(target); from == directory || !serves && !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	content, err := s.Host.Files.Read(filepath.Join(from, database))
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Host.Files.Mode(filepath.Join(from, database)); errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	journal, err := s.Host.Files.Read(filepath.Join(from, hotJournal))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	// A journal beside a database that it is not of would damage it.
 	if err := s.Host.Files.Remove(target); err != nil {
@@ -99,12 +91,11 @@ func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) e
 	if err := s.Host.Files.Remove(filepath.Join(directory, hotJournal)); err != nil {
 		return err
 	}
-	if len(journal) > 0 {
-		if err := s.Host.Files.Write(filepath.Join(directory, hotJournal), journal, 0o600); err != nil {
-			return err
-		}
+	err = s.Host.Files.Copy(filepath.Join(from, hotJournal), filepath.Join(directory, hotJournal), 0o600)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return s.Host.Files.Write(target, content, 0o600)
+	return s.Host.Files.Copy(filepath.Join(from, database), target, 0o600)
 }
 
 // configuredRecords is where nfsdcld had the record when the agent wrote its configuration.

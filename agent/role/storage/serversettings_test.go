@@ -152,13 +152,14 @@ func TestTheRecordOfTheServerBefore(t *testing.T) {
 }
 
 func TestTheRecordMovesWhileTheServerServes(t *testing.T) {
-	r := serving(t, clients(byDefault, "worker1"), clients(recorded, "of long ago"), clients(records+"/main.sqlite-journal", "of long ago"))
+	many := strings.Repeat("worker1 ", 1<<20) // larger than a configuration file may be
+	r := serving(t, clients(byDefault, many), clients(recorded, "of long ago"), clients(records+"/main.sqlite-journal", "of long ago"))
 	r.m.NFSD.Clients, r.doc.Storage.ClientRecords = 1, records
 	started := r.m.NFSD.Conf
 	report := r.expect(mounted, served)
 	r.says(report, api.ConditionExportsServed, "NFSv3 is offered too")
-	if r.m.NFSD.Record != records || r.file(recorded) != "worker1" || r.file(records+"/main.sqlite-journal") != "" {
-		t.Errorf("nfsdcld has %q open with %q", r.m.NFSD.Record, r.file(recorded))
+	if r.m.NFSD.Record != records || r.file(recorded) != many || r.file(records+"/main.sqlite-journal") != "" {
+		t.Errorf("nfsdcld has %q open with %.60q", r.m.NFSD.Record, r.file(recorded))
 	}
 	r.idle()
 	r.m.Files[recorded] = hosttest.FileState{Content: "worker1 worker2", Mode: 0o600}

@@ -22,6 +22,9 @@ func (h files) Read(path string) ([]byte, error) {
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}
+	if len(f.Content) > 4<<20 {
+		return nil, fmt.Errorf("reading %s: has %d bytes", path, len(f.Content))
+	}
 	return []byte(f.Content), nil
 }
 
@@ -59,6 +62,16 @@ func (h files) WriteFrom(path string, content io.Reader, mode fs.FileMode) error
 	h.changes.File()
 	h.Files[path] = FileState{string(all), mode}
 	return nil
+}
+
+func (h files) Copy(from, to string, mode fs.FileMode) error {
+	h.mu.Lock()
+	f, ok := h.Files[from]
+	h.mu.Unlock()
+	if !ok {
+		return &fs.PathError{Op: "open", Path: from, Err: fs.ErrNotExist}
+	}
+	return h.WriteFrom(to, strings.NewReader(f.Content), mode)
 }
 
 func (h files) Edit(path string, content []byte, mode fs.FileMode) error {
