@@ -67,6 +67,12 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 	return p.settled()
 }
 
+// serverIsThere reports whether there is an NFS server, also of an installation that was cut off.
+func (s *steps) serverIsThere(ctx context.Context) (bool, error) {
+	unit, err := s.Host.Units.Unit(ctx, nfsServer)
+	return unit.Loaded != "not-found", err
+}
+
 func serverDoesNotRun(err error) error {
 	return converge.Wait(api.ReasonServerNotRunning, "%v", err)
 }
@@ -156,11 +162,9 @@ func (s *exports) removeExports(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	missing, err := s.Host.Packages.Missing(ctx, host.NFSServer)
-	if err != nil {
+	if there, err := s.serverIsThere(ctx); err != nil {
 		return err
-	}
-	if len(missing) > 0 {
+	} else if !there {
 		return s.Host.Files.Remove(exportsPath)
 	}
 	written := host.ParseExports(string(content))
@@ -195,11 +199,11 @@ func (s *exports) leaveServer(ctx context.Context) error {
 	if err != nil || !have.Server {
 		return err
 	}
-	missing, err := s.Host.Packages.Missing(ctx, host.NFSServer)
+	there, err := s.serverIsThere(ctx)
 	if err != nil {
 		return err
 	}
-	if len(missing) == 0 {
+	if there {
 		exported, err := s.Host.NFS.Exported(ctx)
 		if err != nil {
 			return err

@@ -180,12 +180,12 @@ func (s *steps) serves(ctx context.Context) (bool, host.NFSState, error) {
 	}
 	state, err := s.Host.NFS.State()
 	switch {
-	case err != nil || state.Clients > 0:
-		return state.Clients > 0, state, err
+	case err != nil:
+		return false, state, err
 	case state.Threads == 0 && unit.Job:
 		return false, state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that")
-	case state.Threads == 0:
-		return false, state, nil
+	case state.Threads == 0 || state.Clients > 0:
+		return state.Threads > 0, state, nil
 	}
 	exported, err := s.Host.NFS.Exported(ctx)
 	return len(exported) > 0, state, err
@@ -313,6 +313,7 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 		if want.records != "" {
 			o.Records = want.records
 		}
+		o.Server = o.Server || p.installing
 	})
 	if err != nil {
 		return err
