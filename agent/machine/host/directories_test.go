@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -121,6 +122,49 @@ func TestInside(t *testing.T) {
 	}
 }
 
+// Whoever can write to a directory above the private one can replace it.
+func TestPrivate(t *testing.T) {
+	for name, c := range map[string]struct {
+		path string
+		uid  int
+		mode uint32
+		want string
+	}{
+		"nothing there":            {".nodehitch/other", 0, 0o700, ""},
+		"readable":                 {".nodehitch/record", 0, 0o755, ""},
+		"writable for all":         {".nodehitch/record", 0, 0o777, "record"},
+		"writable for a group":     {".nodehitch/record", 0, 0o770, "record"},
+		"of a client":              {".nodehitch/record", 65534, 0o755, "record"},
+		"below that of a client":   {".nodehitch", 65534, 0o700, ".nodehitch"},
+		"below one open to all":    {".nodehitch", 0, 0o1777, ".nodehitch"},
+		"on a volume of a client":  {".", 65534, 0o755, "chown"},
+		"on a volume open to all":  {".", 0, 0o777, "chmod"},
+		"on a volume for one only": {".", 0, 0o700, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, root := onDisk(t)
+			path := filepath.Join(root, c.path)
+			var st unix.Stat_t
+			err := errors.Join(os.Chmod(root, 0o755), os.MkdirAll(path, 0o755), os.Chown(path, c.uid, 0), unix.Chmod(path, c.mode), unix.Stat(root, &st))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = d.MakePrivate(root, number(st.Dev), ".nodehitch/record")
+			var refused *PathError
+			if c.want != "" {
+				if !errors.As(err, &refused) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
+					t.Errorf("got %v, expected a refusal that says %q", err, c.want)
+				}
+				return
+			}
+			info, second := os.Stat(filepath.Join(root, ".nodehitch/record"))
+			if err := errors.Join(err, second); err != nil || info.Mode().Perm() != 0o700 {
+				t.Errorf("made %v, %v", info, err)
+			}
+		})
+	}
+}
+
 func TestInsideFollowsNothing(t *testing.T) {
 	d, root := onDisk(t)
 	outside := t.TempDir()
@@ -149,6 +193,9 @@ func TestInsideFollowsNothing(t *testing.T) {
 		}
 		if err := d.MakeInside(root, number(st.Dev), rel, Shared{UID: 65534, GID: 65534, Mode: 0o777}); !errors.As(err, &refused) {
 			t.Errorf("%s: made: %v", rel, err)
+		}
+		if err := d.MakePrivate(root, number(st.Dev), rel); !errors.As(err, &refused) {
+			t.Errorf("%s: made private: %v", rel, err)
 		}
 	}
 	above, err := os.Open(root)

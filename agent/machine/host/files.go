@@ -70,6 +70,15 @@ func (f *files) WriteFrom(path string, content io.Reader, mode fs.FileMode) erro
 	return durable.WriteFrom(path, content, mode)
 }
 
+func (f *files) Copy(from, to string, mode fs.FileMode) error {
+	content, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	return f.WriteFrom(to, content, mode)
+}
+
 func (f *files) Edit(path string, content []byte, mode fs.FileMode) error {
 	target, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {

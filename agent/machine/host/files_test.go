@@ -54,6 +54,24 @@ func TestWriteTouchesNothingThatIsRight(t *testing.T) {
 	}
 }
 
+func TestCopyOfAnySize(t *testing.T) {
+	f := &files{changes: &Changes{}}
+	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "made/to")
+	if err := f.Copy(from, to, 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+	want := strings.Repeat("x", largestFile+1)
+	if err := os.WriteFile(from, []byte(want), 0o644); err != nil { //nolint:gosec // the copy has another mode
+		t.Fatal(err)
+	}
+	err := f.Copy(from, to, 0o600)
+	got, second := os.ReadFile(to)
+	info, third := os.Stat(to)
+	if err := errors.Join(err, second, third); err != nil || string(got) != want || info.Mode().Perm() != 0o600 {
+		t.Errorf("%d bytes, %v, %v", len(got), info, err)
+	}
+}
+
 // TestEditKeepsWhatIsTheOwners: Docker's files are often links into a checked-out folder, and
 // belong to a group.
 func TestEditKeepsWhatIsTheOwners(t *testing.T) {

@@ -48,6 +48,9 @@ type Files interface {
 	Write(path string, content []byte, mode fs.FileMode) error
 	// WriteFrom is Write for a program, which is too large for the memory. It always writes.
 	WriteFrom(path string, content io.Reader, mode fs.FileMode) error
+	// Copy is WriteFrom with the content of another file, of any size; fs.ErrNotExist if there is
+	// none.
+	Copy(from, to string, mode fs.FileMode) error
 	// Edit replaces the content and mode of a file that belongs to others: owner and group
 	// stay, and a symbolic link stays too, the file that it leads to is written. Without a
 	// file it is Write; a link that leads nowhere is an error.
@@ -111,6 +114,10 @@ type Directories interface {
 	// mode. An existing directory keeps its rights and gets those of want too. It fails like
 	// InspectInside.
 	MakeInside(root string, device Number, rel string, want Shared) error
+	// MakePrivate makes the directory rel, and gives it the mode 0700. It fails if another user
+	// than root can replace it: if one owns, or can write to, root or a directory on the way.
+	// It also fails like InspectInside.
+	MakePrivate(root string, device Number, rel string) error
 }
 
 // Mount is one line of /proc/self/mountinfo.
@@ -143,6 +150,8 @@ type Unit struct {
 	Loaded, Active, Sub, File string
 	// Stale says that its file has changed since systemd read it.
 	Stale bool
+	// Job says that systemd is about to start, stop or reload it, as at boot.
+	Job bool
 }
 
 // Units are systemd's units.

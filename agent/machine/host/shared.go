@@ -35,29 +35,11 @@ func (d *directories) InspectInside(root string, device Number, rel string) (Sha
 }
 
 func (d *directories) MakeInside(root string, device Number, rel string, want Shared) error {
-	dir, err := enter(root, device)
+	dir, made, err := d.make(root, device, rel, func(*os.File) error { return nil })
 	if err != nil {
 		return err
 	}
-	defer func() { dir.Close() }()
-	d.changes.Directory()
-	made := false
-	for _, name := range parts(rel) {
-		next, err := step(dir, name)
-		if made = errors.Is(err, fs.ErrNotExist); made {
-			if err = unix.Mkdirat(int(dir.Fd()), name, 0o755); err == nil {
-				next, err = step(dir, name)
-			}
-			if err == nil {
-				err = dir.Sync()
-			}
-		}
-		if err != nil {
-			return refusal(root, rel, err)
-		}
-		dir.Close() // read only
-		dir = next
-	}
+	defer dir.Close()
 	info, err := dir.Stat()
 	if err != nil {
 		return refusal(root, rel, err)
@@ -70,6 +52,68 @@ func (d *directories) MakeInside(root string, device Number, rel string, want Sh
 		return refusal(root, rel, err)
 	}
 	return nil
+}
+
+func (d *directories) MakePrivate(root string, device Number, rel string) error {
+	dir, _, err := d.make(root, device, rel, private)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := errors.Join(dir.Chmod(0o700), dir.Sync()); err != nil {
+		return refusal(root, rel, err)
+	}
+	return nil
+}
+
+// make opens the directory rel, and makes it and those on the way. It calls check for root and
+// each of them. made says that the last one is new.
+func (d *directories) make(root string, device Number, rel string, check func(*os.File) error) (dir *os.File, made bool, err error) {
+	dir, err = enter(root, device)
+	if err != nil {
+		return nil, false, err
+	}
+	d.changes.Directory()
+	err = check(dir)
+	for _, name := range parts(rel) {
+		if err != nil {
+			break
+		}
+		var next *os.File
+		next, err = step(dir, name)
+		if made = errors.Is(err, fs.ErrNotExist); made {
+			if err = unix.Mkdirat(int(dir.Fd()), name, 0o755); err == nil {
+				next, err = step(dir, name)
+			}
+			if err == nil {
+				err = dir.Sync()
+			}
+		}
+		if err == nil {
+			dir.Close() // read only
+			dir = next
+			err = check(dir)
+		}
+	}
+	if err != nil {
+		dir.Close()
+		return nil, false, refusal(root, rel, err)
+	}
+	return dir, made, nil
+}
+
+// private reports a directory in which another user than root can replace something.
+func private(dir *os.File) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+		return err
+	}
+	if st.Uid == 0 && st.Mode&0o022 == 0 {
+		return nil
+	}
+	return &PathError{Path: dir.Name(), Problem: fmt.Sprintf(
+		"belongs to the user %d and has the mode %04o, expected that root alone can write to it: look at what is in it, then `chown root: %[3]s` and `chmod go-w %[3]s`",
+		st.Uid, st.Mode&0o7777, dir.Name())}
 }
 
 // enter opens the directory root, on which the filesystem of device must be mounted.
@@ -137,7 +181,10 @@ func stepWithoutOpenat2(dir *os.File, name string, flags int) (int, error) {
 
 func refusal(root, rel string, err error) error {
 	path := filepath.Join(root, rel)
+	var refused *PathError
 	switch {
+	case errors.As(err, &refused):
+		return err
 	case errors.Is(err, unix.ELOOP):
 		return &PathError{Path: path, Problem: "leads through a symbolic link, which is not followed: remove the link"}
 	case errors.Is(err, unix.ENOTDIR):

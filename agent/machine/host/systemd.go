@@ -42,6 +42,8 @@ func (s *systemd) Unit(ctx context.Context, name string) (unit Unit, err error) 
 		text := func(key string) string { s, _ := properties[key].(string); return s }
 		unit = Unit{Loaded: text("LoadState"), Active: text("ActiveState"), Sub: text("SubState"), File: text("UnitFileState")}
 		unit.Stale, _ = properties["NeedDaemonReload"].(bool)
+		job, _ := properties["Job"].([]any) // its number, 0 if there is none, and its path
+		unit.Job = len(job) > 0 && job[0] != uint32(0)
 		return nil
 	})
 	return unit, err

@@ -81,16 +81,8 @@ func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) e
 	if _, err := s.Host.Files.Mode(target); from == directory || !serves && !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	content, err := s.Host.Files.Read(filepath.Join(from, database))
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Host.Files.Mode(filepath.Join(from, database)); errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if err != nil {
-		return err
-	}
-	journal, err := s.Host.Files.Read(filepath.Join(from, hotJournal))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
 	}
 	// A journal beside a database that it is not of would damage it.
 	if err := s.Host.Files.Remove(target); err != nil {
@@ -99,12 +91,11 @@ func (s *steps) moveRecord(ctx context.Context, directory string, serves bool) e
 	if err := s.Host.Files.Remove(filepath.Join(directory, hotJournal)); err != nil {
 		return err
 	}
-	if len(journal) > 0 {
-		if err := s.Host.Files.Write(filepath.Join(directory, hotJournal), journal, 0o600); err != nil {
-			return err
-		}
+	err = s.Host.Files.Copy(filepath.Join(from, hotJournal), filepath.Join(directory, hotJournal), 0o600)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	return s.Host.Files.Write(target, content, 0o600)
+	return s.Host.Files.Copy(filepath.Join(from, database), target, 0o600)
 }
 
 // configuredRecords is where nfsdcld had the record when the agent wrote its configuration.
@@ -123,10 +114,14 @@ const recordLimit = 10 * time.Second
 
 // startRecord starts nfsdcld and waits until it has its database open, which it does after it has
 // told systemd that it runs. The kernel gives it one second when the NFS server starts, and
-// records its clients elsewhere after that.
+// records its clients elsewhere after that. nfs-utils without nfsdcld has its own record elsewhere.
 func (s *steps) startRecord(ctx context.Context, directory string) error {
-	if err := s.Host.Units.Start(ctx, nfsdcld); err != nil {
+	daemon, err := s.Host.Units.Unit(ctx, nfsdcld)
+	if err != nil || daemon.Loaded != "loaded" && directory == defaultRecords {
 		return err
+	}
+	if err := s.Host.Units.Start(ctx, nfsdcld); err != nil {
+		return converge.Wait(api.ReasonClientsNotRecorded, "%v", err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()
@@ -153,11 +148,11 @@ func (s *steps) leaveSettings(ctx context.Context) error {
 		return err
 	}
 	if have.Records != "" {
-		state, err := s.Host.NFS.State()
+		serves, _, err := s.serves(ctx)
 		if err != nil {
 			return err
 		}
-		if err := s.moveRecord(ctx, defaultRecords, state.Threads > 0); err != nil {
+		if err := s.moveRecord(ctx, defaultRecords, serves); err != nil {
 			return fmt.Errorf("moving the record of the NFS server's clients to %s: %w", defaultRecords, err)
 		}
 	}

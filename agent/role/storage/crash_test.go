@@ -130,6 +130,9 @@ func TestCrashAroundARemoval(t *testing.T) {
 				if err != nil || len(mounts) > 0 || r.file("/etc/systemd/system/volume.mount") != "" {
 					t.Errorf("it is not away: %v, %v", mounts, err)
 				}
+				if u := r.m.Units["nfs-server.service"]; u != nil && (u.Active || u.Enabled) {
+					t.Errorf("the NFS server, which was not there before, is %+v", u)
+				}
 				if t.Failed() {
 					t.Fatalf("%s, reboot %v, crashed before change %d: %+v", name, reboot, n, report.Conditions)
 				}

@@ -56,9 +56,9 @@ type exportPlan struct {
 	problems []error
 	// notes are appended to the message.
 	notes string
-	// installing says that its package is not there yet; restart that it gets its settings, and
-	// does not serve yet.
-	installing, restart bool
+	// installing says that the package of the NFS server is not there yet; setUp that the server
+	// gets its settings before it is started.
+	installing, setUp bool
 }
 
 func (p *exportPlan) do(summary string, f func(context.Context) error) {
@@ -91,7 +91,7 @@ func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy)
 	if err := p.server(ctx); err != nil {
 		return err
 	}
-	if p.installing {
+	if p.installing || p.setUp {
 		p.reexport(exportGroup, entries)
 		return nil
 	}

@@ -30,7 +30,7 @@ func (p *exportPlan) server(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if state.File != "enabled" || state.Active != "active" || p.installing || p.restart {
+	if state.File != "enabled" || state.Active != "active" || p.installing || p.setUp {
 		p.do("enable and start "+nfsServer, p.startServer)
 	}
 	return nil
@@ -41,7 +41,7 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.installing || state.File != "enabled" || state.Active != "active" {
+	if p.installing || state.File != "enabled" {
 		if err := p.own(func(o *owned) { o.Server = true }); err != nil {
 			return err
 		}
@@ -51,30 +51,29 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 			return serverDoesNotRun(err)
 		}
 	}
-	start := p.Host.Units.Start
-	if state.Active == "active" {
-		if !p.restart {
-			return nil
+	if state.Active != "active" {
+		if directory := p.settings.records; directory != "" {
+			if err := p.startRecord(ctx, directory); err != nil {
+				return err
+			}
 		}
-		start = p.Host.Units.Restart
-	}
-	if directory := p.settings.records; directory != "" {
-		if err := p.startRecord(ctx, directory); err != nil {
+		if err := p.Host.Units.Start(ctx, nfsServer); err != nil {
 			return serverDoesNotRun(err)
 		}
 	}
-	if err := start(ctx, nfsServer); err != nil {
-		return serverDoesNotRun(err)
+	if !p.setUp {
+		return nil
 	}
 	return p.settled()
 }
 
-// serverDoesNotRun is the error of a unit, unless it has a reason already.
+// serverIsThere reports whether there is an NFS server, also of an installation that was cut off.
+func (s *steps) serverIsThere(ctx context.Context) (bool, error) {
+	unit, err := s.Host.Units.Unit(ctx, nfsServer)
+	return unit.Loaded != "not-found", err
+}
+
 func serverDoesNotRun(err error) error {
-	var waiting *converge.Waiting
-	if errors.As(err, &waiting) {
-		return err
-	}
 	return converge.Wait(api.ReasonServerNotRunning, "%v", err)
 }
 
@@ -163,11 +162,9 @@ func (s *exports) removeExports(ctx context.Context) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	missing, err := s.Host.Packages.Missing(ctx, host.NFSServer)
-	if err != nil {
+	if there, err := s.serverIsThere(ctx); err != nil {
 		return err
-	}
-	if len(missing) > 0 {
+	} else if !there {
 		return s.Host.Files.Remove(exportsPath)
 	}
 	written := host.ParseExports(string(content))
@@ -202,11 +199,11 @@ func (s *exports) leaveServer(ctx context.Context) error {
 	if err != nil || !have.Server {
 		return err
 	}
-	missing, err := s.Host.Packages.Missing(ctx, host.NFSServer)
+	there, err := s.serverIsThere(ctx)
 	if err != nil {
 		return err
 	}
-	if len(missing) == 0 {
+	if there {
 		exported, err := s.Host.NFS.Exported(ctx)
 		if err != nil {
 			return err

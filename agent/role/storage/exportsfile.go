@@ -120,8 +120,8 @@ func (s *steps) unexport(ctx context.Context, mountPath string) error {
 			return err
 		}
 	}
-	if missing, err := s.Host.Packages.Missing(ctx, host.NFSServer); err != nil || len(missing) > 0 {
-		return err // without the server nothing is exported
+	if there, err := s.serverIsThere(ctx); err != nil || !there {
+		return err // nothing is exported
 	}
 	return s.unexportWhere(ctx, func(e host.Export) bool { return guardedBy(e, mountPath) })
 }

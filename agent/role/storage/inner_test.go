@@ -195,6 +195,9 @@ ExecStartPre=/usr/bin/systemctl --quiet is-active nfsdcld.service
 		s.recordsDropIn(): header + `[Unit]
 RequiresMountsFor=/volume/.nodehitch/nfs-clients
 ConditionPathIsMountPoint=/volume
+
+[Service]
+ExecStartPre=-/usr/bin/dd if=/volume/.nodehitch/nfs-clients/main.sqlite of=/dev/null status=none
 `,
 	} {
 		if got != want {

@@ -13,7 +13,7 @@ import (
 // owned is what the storage role owns on this machine, as in the inventory.
 type owned struct {
 	Volumes []ownedVolume `json:"volumes,omitempty"`
-	// Server says that nfs-server was enabled or started by the agent.
+	// Server says that nfs-server was installed or enabled by the agent.
 	Server bool `json:"server,omitempty"`
 	// Scope is the NFS server's: if it runs, it was started with the settings for this scope.
 	Scope string `json:"scope,omitempty"`

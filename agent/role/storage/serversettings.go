@@ -93,32 +93,45 @@ ExecStartPost=/usr/bin/umount %[1]s
 }
 
 // recordsDropIn lets nfsdcld run only while the volume is mounted. RequiresMountsFor also ends
-// nfsdcld, which has a file open there, before the volume is unmounted.
+// nfsdcld, which has a file open there, before the volume is unmounted. nfsdcld tells systemd that
+// it runs before it opens its database, and the kernel gives it one second for that. So a slow
+// volume is read before.
 func (s settings) recordsDropIn() string {
 	if s.records == "" {
 		return ""
 	}
-	return header + fmt.Sprintf("[Unit]\nRequiresMountsFor=%s\nConditionPathIsMountPoint=%s\n", specifiers(s.records), specifiers(s.mountPath))
+	return header + fmt.Sprintf(`[Unit]
+RequiresMountsFor=%s
+ConditionPathIsMountPoint=%s
+
+[Service]
+ExecStartPre=-/usr/bin/dd if=%s of=/dev/null status=none
+`, specifiers(s.records), specifiers(s.mountPath), specifiers(filepath.Join(s.records, database)))
 }
 
 func dropInPath(unit string) string { return filepath.Join(unitDirectory, unit+".d", dropIn) }
 
 // files are the files of the settings in the order in which they are written; one without
-// content is not there. Before the package is installed, rpc.nfsd cannot be asked; the drop-in
-// is right for each version.
+// content is not there. Before the package is installed, rpc.nfsd cannot be asked. The drop-in
+// that sets the scope is right for each version, so it stays.
 func (p *exportPlan) files(ctx context.Context) ([]file, error) {
-	if p.setsScope == nil && !p.installing { // asked once, because it costs a process
-		sets, err := p.Host.NFS.SetsScope(ctx)
-		if err != nil {
-			return nil, err
+	server := file{dropInPath(nfsServer), p.settings.serverDropIn(false)}
+	stays, err := p.Host.Files.Same(server.path, []byte(server.content), 0o644)
+	if err == nil && !stays && !p.installing {
+		if p.setsScope == nil { // asked once, because it costs a process
+			sets, err := p.Host.NFS.SetsScope(ctx)
+			if err != nil {
+				return nil, err
+			}
+			p.setsScope = &sets
 		}
-		p.setsScope = &sets
+		server.content = p.settings.serverDropIn(*p.setsScope)
 	}
 	return []file{
-		{dropInPath(nfsServer), p.settings.serverDropIn(!p.installing && *p.setsScope)},
+		server,
 		{dropInPath(nfsdcld), p.settings.recordsDropIn()},
 		{settingsPath, p.settings.configuration()},
-	}, nil
+	}, err
 }
 
 // differing are those of the files that are not as they should be.
@@ -159,25 +172,47 @@ func (s *steps) writeSettings(ctx context.Context, files []file) error {
 }
 
 // serves reports whether clients can know the NFS server: something is exported, or a client
-// has a lease.
+// has a lease. It is not known while systemd is about to start the server, as at boot.
 func (s *steps) serves(ctx context.Context) (bool, host.NFSState, error) {
+	unit, err := s.Host.Units.Unit(ctx, nfsServer) // before the state: a job that is over by then has its effect
+	if err != nil {
+		return false, host.NFSState{}, err
+	}
 	state, err := s.Host.NFS.State()
-	if err != nil || state.Threads == 0 || state.Clients > 0 {
-		return state.Threads > 0 && state.Clients > 0, state, err
+	switch {
+	case err != nil:
+		return false, state, err
+	case state.Threads == 0 && unit.Job:
+		return false, state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that")
+	case state.Threads == 0 || state.Clients > 0:
+		return state.Threads > 0, state, nil
 	}
 	exported, err := s.Host.NFS.Exported(ctx)
 	return len(exported) > 0, state, err
 }
 
 // settle plans the settings, before anything is exported. A server that serves without them
-// keeps what it has: to restart it with another scope would cost its clients their locks.
+// keeps what it has: to restart it with another scope would cost its clients their locks. Its
+// exports change nevertheless, also who may not mount any more.
 func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) error {
+	serves, state, err := p.serves(ctx)
+	if err == nil {
+		err = p.planSettings(ctx, mounted, serves, state)
+	}
+	if serves && err != nil {
+		p.problems = append(p.problems, err)
+		return nil
+	}
+	return err
+}
+
+func (p *exportPlan) planSettings(ctx context.Context, mounted map[string]host.Mount, serves bool, state host.NFSState) error {
 	want := p.settings
 	var volume host.Mount
 	if want.records != "" {
 		var ok bool
 		if volume, ok = mounted[want.mountPath]; !ok {
-			return converge.Wait(api.ReasonNotMounted, "nothing more is exported: the record of the NFS server's clients belongs to the volume at %s, which is not mounted", want.mountPath)
+			return converge.Wait(api.ReasonNotMounted, "the record of the NFS server's clients belongs to the volume at %s, which is not mounted", want.mountPath)
 		}
 	}
 	have, err := p.owned()
@@ -189,10 +224,6 @@ func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) 
 		return err
 	}
 	differ, err := p.differing(files)
-	if err != nil {
-		return err
-	}
-	serves, state, err := p.serves(ctx)
 	if err != nil {
 		return err
 	}
@@ -214,18 +245,33 @@ func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) 
 	switch {
 	case serves && !known && len(differ) == 0: // the inventory was lost, or the machine started again before this was noted
 		p.do("remember the settings of the NFS server", func(context.Context) error { return p.settled() })
-	case serves && !known && want.records == "":
 	case serves && !known:
-		return converge.Wait(api.ReasonClientsNotRecorded,
-			"the NFS server was not set up by this agent and serves already, so its clients know it by another name than a server that replaces it: stop nfs-server while nobody has mounted from it, or heal with `withdraw` once")
+		return p.asItIs()
 	case !known || len(differ) > 0 || elsewhere || unused && !serves:
-		p.restart = !serves
-		p.do("set up the NFS server as "+want.scope, func(ctx context.Context) error { return p.apply(ctx, volume) })
+		p.setUp = !serves
+		group := exportGroup
+		if serves { // its exports change also if this fails
+			group += " settings"
+		}
+		p.actions = append(p.actions, converge.Action{
+			Summary: "set up the NFS server as " + want.scope, Group: group,
+			Do: func(ctx context.Context) error { return p.apply(ctx, volume) },
+		})
 	case unused && want.records != "":
 		return converge.Wait(api.ReasonClientsNotRecorded,
 			"the kernel does not use nfsdcld, so the NFS server's clients are not recorded in %s: restart nfs-server while nobody has mounted from it", want.records)
 	}
 	return nil
+}
+
+// asItIs leaves a server that serves with the name by which its clients know it.
+func (p *exportPlan) asItIs() error {
+	p.setUp = false
+	if p.settings.records == "" {
+		return nil
+	}
+	return converge.Wait(api.ReasonClientsNotRecorded,
+		"the NFS server was not set up by this agent and serves already, so its clients know it by another name than a server that replaces it: stop nfs-server while nobody has mounted from it, or heal with `withdraw` once")
 }
 
 // away is where a volume with exports is not mounted, "" if all are.
@@ -244,23 +290,21 @@ func (p *exportPlan) settled() error {
 }
 
 // apply gives the NFS server its settings: the record first, then the configuration that leads
-// to it. One that serves gets its record back at once. Any other one is started after that, when
-// it knows what to export: a client that it refuses meanwhile would lose its files.
+// to it. One that serves gets its record back at once. Any other one is stopped before that, and
+// started when it knows what to export: a client that it refuses meanwhile would lose its files.
+// So whatever starts it, it has the settings.
 func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	want := p.settings
 	serves, state, err := p.serves(ctx)
 	if err != nil {
 		return err
 	}
-	if want.records != "" && !serves && state.Threads > 0 {
-		p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; keep it off until the agent starts it, as the default of storage_server_user_data does")
-	}
 	have, err := p.owned()
 	if err != nil {
 		return err
 	}
-	if serves && have.Scope != want.scope {
-		return converge.Wait(api.ReasonServerNotRunning, "the NFS server has begun to serve for others")
+	if serves && have.Scope != want.scope { // since the plan
+		return p.asItIs()
 	}
 	err = p.own(func(o *owned) {
 		if !serves {
@@ -269,16 +313,25 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 		if want.records != "" {
 			o.Records = want.records
 		}
+		o.Server = o.Server || p.installing
 	})
 	if err != nil {
 		return err
+	}
+	if !serves && state.Threads > 0 {
+		if want.records != "" {
+			p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; keep it off until the agent starts it, as the default of storage_server_user_data does")
+		}
+		if err := p.Host.Units.Stop(ctx, nfsServer); err != nil {
+			return serverDoesNotRun(err)
+		}
 	}
 	if want.records != "" {
 		rel, err := filepath.Rel(want.mountPath, want.records)
 		if err != nil {
 			return err
 		}
-		if err := p.Host.Directories.MakeInside(want.mountPath, volume.Device, rel, host.Shared{Mode: 0o700}); err != nil {
+		if err := p.Host.Directories.MakePrivate(want.mountPath, volume.Device, rel); err != nil {
 			return converge.Wait(api.ReasonClientsNotRecorded, "no directory for the record of the NFS server's clients: %v", err)
 		}
 	}
@@ -295,7 +348,7 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	}
 	if directory != "" {
 		if err := p.startRecord(ctx, directory); err != nil {
-			return serverDoesNotRun(err)
+			return err
 		}
 	}
 	return p.settled()

@@ -27,6 +27,13 @@ func keeping(t *testing.T, parts ...hosttest.Part) *rig {
 	return r
 }
 
+// notInstalled is a machine without the NFS server's package.
+func notInstalled(m *hosttest.Machine) {
+	delete(m.Installed, host.NFSServer)
+	delete(m.Units, "nfs-server.service")
+	delete(m.Units, "nfsdcld.service")
+}
+
 // clients is a file of the machine in which nfsdcld has recorded clients.
 func clients(path, names string) hosttest.Part { return hosttest.WithFile(path, names, 0o600) }
 
@@ -72,15 +79,46 @@ func TestAServerThatServesKeepsItsName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server, part)
 			r.expect(mounted, served)
-			if r.file(nfsConf) != "" || r.did("restart") || r.did("stop") {
+			if r.file(nfsConf) != "" || r.did("stop") {
 				t.Errorf("did %q", r.m.Trace)
 			}
 			r.idle()
 			r.doc.Storage.ClientRecords = records
 			report := r.expect(mounted, "False ClientsNotRecorded")
 			r.says(report, api.ConditionExportsServed, "stop nfs-server", "`withdraw`")
-			if r.file(nfsConf) != "" || r.did("restart") || r.did("stop") {
+			if r.file(nfsConf) != "" || r.did("stop") {
 				t.Errorf("did %q", r.m.Trace)
+			}
+		})
+	}
+}
+
+// At boot the agent may look before nfs-server runs. An operator who stops it leaves no job.
+func TestABootOfAServerThatKeepsItsName(t *testing.T) {
+	for name, c := range map[string]struct{ records, after string }{
+		"withdraw": {"", served},
+		"keep":     {records, "False ClientsNotRecorded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server, func(m *hosttest.Machine) { m.NFSD.Clients = 1 })
+			r.expect(mounted, served)
+			r.doc.Storage.ClientRecords = c.records
+			r.m.PowerOn()
+			r.restart()
+			report := r.expect(mounted, "False ServerNotRunning")
+			r.says(report, api.ConditionExportsServed, "nfs-server", "systemd")
+			r.m.Boot()
+			r.expect(mounted, c.after)
+			if r.file(nfsConf) != "" || r.m.NFSD.Conf != "" || r.did("start nfs-server") {
+				t.Errorf("its clients know it by another name: %q", r.m.Trace)
+			}
+			r.m.NFSD.Clients = 0
+			if err := r.m.Host().Units.Stop(t.Context(), "nfs-server.service"); err != nil {
+				t.Fatal(err)
+			}
+			r.expect(mounted, served)
+			if !strings.Contains(r.m.NFSD.Conf, "scope=nodehitch-") || c.records != "" && r.m.NFSD.Record != c.records {
+				t.Errorf("an operator has stopped it, and it was started with the record in %q and\n%s", r.m.NFSD.Record, r.m.NFSD.Conf)
 			}
 		})
 	}
@@ -88,12 +126,8 @@ func TestAServerThatServesKeepsItsName(t *testing.T) {
 
 func TestTheRecordOfTheServerBefore(t *testing.T) {
 	for name, parts := range map[string][]hosttest.Part{
-		"of the image": nil,
-		"installed by the agent": {func(m *hosttest.Machine) {
-			delete(m.Installed, host.NFSServer)
-			delete(m.Units, "nfs-server.service")
-			delete(m.Units, "nfsdcld.service")
-		}},
+		"of the image":           nil,
+		"installed by the agent": {notInstalled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := keeping(t, append(parts, clients(recorded, "worker1"))...)
@@ -108,9 +142,9 @@ func TestTheRecordOfTheServerBefore(t *testing.T) {
 				t.Errorf("nfsd was started with\n%s\n%s", r.m.NFSD.Conf, r.m.NFSD.DropIn)
 			}
 			at := func(line string) int { return slices.Index(r.m.Trace, line) }
-			order := []int{at("start volume.mount"), at("write " + nfsConf), at("write /etc/exports.d/nodehitch.exports"), max(at("restart nfs-server.service"), at("install [NFS server]")), at("exportfs -ra")}
-			if order[0] < 0 || !slices.IsSorted(order) {
-				t.Errorf("the order is not mount, record, exports, start: %q", r.m.Trace)
+			order := []int{at("start volume.mount"), at("write " + nfsConf), at("write /etc/exports.d/nodehitch.exports"), max(at("start nfs-server.service"), at("install [NFS server]")), at("exportfs -ra")}
+			if order[0] < 0 || !slices.IsSorted(order) || at("stop nfs-server.service") > order[1] {
+				t.Errorf("the order is not mount, stop, record, exports, start: %q", r.m.Trace)
 			}
 			r.idle()
 		})
@@ -118,13 +152,14 @@ func TestTheRecordOfTheServerBefore(t *testing.T) {
 }
 
 func TestTheRecordMovesWhileTheServerServes(t *testing.T) {
-	r := serving(t, clients(byDefault, "worker1"), clients(recorded, "of long ago"), clients(records+"/main.sqlite-journal", "of long ago"))
+	many := strings.Repeat("worker1 ", 1<<20) // larger than a configuration file may be
+	r := serving(t, clients(byDefault, many), clients(recorded, "of long ago"), clients(records+"/main.sqlite-journal", "of long ago"))
 	r.m.NFSD.Clients, r.doc.Storage.ClientRecords = 1, records
 	started := r.m.NFSD.Conf
 	report := r.expect(mounted, served)
 	r.says(report, api.ConditionExportsServed, "NFSv3 is offered too")
-	if r.m.NFSD.Record != records || r.file(recorded) != "worker1" || r.file(records+"/main.sqlite-journal") != "" {
-		t.Errorf("nfsdcld has %q open with %q", r.m.NFSD.Record, r.file(recorded))
+	if r.m.NFSD.Record != records || r.file(recorded) != many || r.file(records+"/main.sqlite-journal") != "" {
+		t.Errorf("nfsdcld has %q open with %.60q", r.m.NFSD.Record, r.file(recorded))
 	}
 	r.idle()
 	r.m.Files[recorded] = hosttest.FileState{Content: "worker1 worker2", Mode: 0o600}
@@ -134,9 +169,24 @@ func TestTheRecordMovesWhileTheServerServes(t *testing.T) {
 		t.Errorf("after the end of keep, nfsdcld has %q open with %q", r.m.NFSD.Record, r.file(byDefault))
 	}
 	r.idle()
-	if started != r.m.NFSD.Conf || r.did("restart nfs-server") || r.did("stop nfs-server") {
+	if started != r.m.NFSD.Conf || r.did("stop nfs-server") {
 		t.Errorf("a server that serves was restarted: %q", r.m.Trace)
 	}
+}
+
+// beginnings are how an agent begins after a crash.
+var beginnings = map[string]func(*rig){
+	"alone": (*rig).restart,
+	"with its machine": func(r *rig) {
+		r.m.Reboot()
+		r.restart()
+	},
+	"before the units of its machine": func(r *rig) {
+		r.m.PowerOn()
+		r.restart()
+		r.converge()
+		r.m.Boot()
+	},
 }
 
 // TestCrashAnywhereAroundTheRecord wants the clients in the record that is used, wherever the
@@ -159,18 +209,15 @@ func TestCrashAnywhereAroundTheRecord(t *testing.T) {
 		},
 	}
 	for name, situation := range situations {
-		for _, reboot := range []bool{false, true} {
+		for after, begin := range beginnings {
 			for n := 1; n < 100; n++ {
 				crashed := true
-				t.Run(fmt.Sprintf("%s, reboot %v, before change %d", name, reboot, n), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s, %s, before change %d", name, after, n), func(t *testing.T) {
 					r := situation(t)
 					if crashed = r.crashing(n); !crashed {
 						return
 					}
-					if reboot {
-						r.m.Reboot()
-					}
-					r.restart()
+					begin(r)
 					r.expect(mounted, served)
 					r.idle()
 					want := records
@@ -192,6 +239,89 @@ func TestCrashAnywhereAroundTheRecord(t *testing.T) {
 	}
 }
 
+// Debian's package starts the server, which serves at once. What ends then, the agent, apt or the
+// machine, is continued.
+func TestAnInstallationThatIsCutOff(t *testing.T) {
+	for _, setsScope := range []bool{false, true} {
+		for _, keep := range []string{"", records} {
+			for how, begin := range beginnings {
+				for n := 1; n < 100; n++ {
+					crashed := true
+					t.Run(fmt.Sprintf("rpc.nfsd sets the scope %v, record in %q, %s, before change %d", setsScope, keep, how, n), func(t *testing.T) {
+						r := keeping(t, notInstalled, clients(recorded, "worker1"))
+						r.m.NFSD.SetsScope, r.doc.Storage.ClientRecords = setsScope, keep
+						if crashed = r.crashing(n); !crashed {
+							return
+						}
+						if u := r.m.Units["nfs-server.service"]; u != nil && u.Active {
+							r.m.NFSD.Clients = 1
+						}
+						begin(r)
+						r.expect(mounted, served)
+						r.doc.Storage.ClientRecords = records
+						r.expect(mounted, served)
+						if !strings.Contains(r.m.NFSD.Conf, "scope=") || keep != "" && r.file(recorded) != "worker1" {
+							t.Errorf("the record has %q, and nfsd was started with\n%s", r.file(recorded), r.m.NFSD.Conf)
+						}
+						r.idle()
+					})
+					if !crashed {
+						if n < 12 {
+							t.Errorf("only %d places to crash at", n)
+						}
+						break
+					}
+				}
+			}
+			t.Run(fmt.Sprintf("rpc.nfsd sets the scope %v, record in %q, apt fails", setsScope, keep), func(t *testing.T) {
+				r := keeping(t, notInstalled)
+				r.m.NFSD.SetsScope, r.m.NFSD.Clients, r.doc.Storage.ClientRecords = setsScope, 1, keep
+				r.m.Fail["configure"] = errors.New("the next package does not configure")
+				for range 2 {
+					r.converge()
+				}
+				r.doc.Storage.ClientRecords = records
+				report := r.converge()
+				r.says(report, api.ConditionExportsServed, "next package")
+				delete(r.m.Fail, "configure")
+				r.expect(mounted, served)
+				r.idle()
+			})
+		}
+	}
+}
+
+// The clients of the server before come at any time, also before the agent begins again.
+func TestNoCrashLeavesTheNameOfTheHost(t *testing.T) {
+	for _, keep := range []string{"", records} {
+		for _, reboot := range []bool{false, true} {
+			for n := 1; n < 100; n++ {
+				r := keeping(t)
+				r.doc.Storage.ClientRecords = keep
+				if !r.crashing(n) {
+					if n < 6 {
+						t.Errorf("only %d places to crash at", n)
+					}
+					break
+				}
+				if reboot {
+					r.m.Reboot()
+				}
+				if r.m.Units["nfs-server.service"].Active {
+					r.m.NFSD.Clients = 1
+				}
+				r.restart()
+				r.converge()
+				r.doc.Storage.ClientRecords = records
+				report := r.converge()
+				if got := condition(report, api.ConditionExportsServed); got == served && !strings.Contains(r.m.NFSD.Conf, "scope=nodehitch-") {
+					t.Errorf("record in %q, reboot %v, crashed before change %d: kept, and clients know the server by the host's name: %q", keep, reboot, n, r.m.Trace)
+				}
+			}
+		}
+	}
+}
+
 // At a boot without the volume nothing may run that would record clients elsewhere.
 func TestABootWithoutTheVolumeOfTheRecord(t *testing.T) {
 	r := keeping(t, hosttest.Disk(volume2, gib, hosttest.Ext4(assigned2)), clients(recorded, "worker1"))
@@ -205,7 +335,7 @@ func TestABootWithoutTheVolumeOfTheRecord(t *testing.T) {
 			r.m.Reboot()
 		}
 		report := r.expect("False WaitingForDevice", notYet)
-		r.says(report, api.ConditionExportsServed, "nothing more is exported", "/volume")
+		r.says(report, api.ConditionExportsServed, "the record of the NFS server's clients", "/volume")
 		if u := r.m.Units["nfs-server.service"]; boot != "the first" && u.Active || boot == "the first" && len(r.m.Table) > 0 {
 			t.Errorf("%s boot: the NFS server is %+v and exports %+v", boot, u, r.m.Table)
 		}
@@ -255,25 +385,144 @@ func TestARecordThatIsNotInUse(t *testing.T) {
 			t.Error("nfsdcld does not run")
 		}
 	})
+	t.Run("nfsdcld does not start", func(t *testing.T) {
+		r := keeping(t)
+		r.m.Fail["start nfsdcld.service"] = errors.New("exit-code")
+		report := r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "nfsdcld.service")
+		if r.m.Units["nfs-server.service"].Active || len(r.m.Table) > 0 {
+			t.Errorf("served without a record, or by the host's name: %q", r.m.Trace)
+		}
+		delete(r.m.Fail, "start nfsdcld.service")
+		r.expect(mounted, served)
+		if r.m.NFSD.OtherTracking || !strings.Contains(r.m.NFSD.Conf, "scope=") {
+			t.Errorf("nfsd was started with %q", r.m.NFSD.Conf)
+		}
+		r.idle()
+	})
+	t.Run("there is no nfsdcld", func(t *testing.T) {
+		for name, r := range map[string]*rig{"kept from the beginning": keeping(t), "kept later": serving(t)} {
+			r.m.NFSD.Clients = 0
+			delete(r.m.Units, "nfsdcld.service")
+			r.doc.Storage.ClientRecords = records
+			r.expect(mounted, "False ClientsNotRecorded")
+			if name == "kept from the beginning" && (r.m.Units["nfs-server.service"].Active || len(r.m.Table) > 0) {
+				t.Errorf("served without a record: %q", r.m.Trace)
+			}
+			r.doc.Storage.ClientRecords = ""
+			r.expect(mounted, served)
+			r.idle()
+			r.doc.Storage.ClientRecords = records
+			r.expect(mounted, "False ClientsNotRecorded")
+			r.doc.Storage = &api.StorageSection{}
+			r.expect("True Removed", "True Removed")
+		}
+	})
+	t.Run("the volume is slow", func(t *testing.T) {
+		for name, part := range map[string]hosttest.Part{"of the image": hosttest.Server, "installed by the agent": notInstalled} {
+			r := keeping(t, part, clients(recorded, "worker1"))
+			r.m.NFSD.SlowVolume = true
+			for _, start := range []string{"the first", "a boot"} {
+				r.expect(mounted, served)
+				if r.m.NFSD.OtherTracking || r.m.NFSD.Record != records {
+					t.Errorf("%s, %s: the kernel did not wait for nfsdcld, which has its database in %q", name, start, r.m.NFSD.Record)
+				}
+				r.idle()
+				r.m.NFSD.Clients = 1
+				r.m.Reboot()
+				r.restart()
+			}
+		}
+	})
 	t.Run("its directory leads elsewhere", func(t *testing.T) {
 		r := keeping(t)
 		r.m.Fail["make"] = errors.New("leads through a symbolic link")
 		report := r.expect(mounted, "False ClientsNotRecorded")
 		r.says(report, api.ConditionExportsServed, "symbolic link")
-		if r.did("restart nfs-server") || len(r.m.Table) > 0 {
+		if r.m.Units["nfs-server.service"].Active || len(r.m.Table) > 0 {
 			t.Errorf("served without a record: %q", r.m.Trace)
+		}
+	})
+	t.Run("clients could write to its directory when their volume was exported", func(t *testing.T) {
+		r := keeping(t)
+		r.doc.Storage.Exports[0].Directory, r.doc.Storage.ClientRecords = "/volume", ""
+		r.expect(mounted, served)
+		r.doc.Storage.Exports[0].Directory, r.doc.Storage.ClientRecords = "/volume/nfs", records
+		report := r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "/volume can be written to")
+		r.m.On(volume).Inside["."].UID = 0
+		r.m.On(volume).Inside[".nodehitch/nfs-clients"] = &hosttest.Inside{Shared: host.Shared{Exists: true, Mode: 0o777}}
+		report = r.expect(mounted, "False ClientsNotRecorded")
+		r.says(report, api.ConditionExportsServed, "/volume/.nodehitch/nfs-clients can be written to")
+		r.m.On(volume).Inside[".nodehitch/nfs-clients"].Mode = 0o755
+		r.expect(mounted, served)
+		if mode := r.m.On(volume).Inside[".nodehitch/nfs-clients"].Mode; mode != 0o700 {
+			t.Errorf("its mode is %o", mode)
 		}
 	})
 	t.Run("the kernel uses something else", func(t *testing.T) {
 		r := keeping(t)
 		r.expect(mounted, served)
-		r.m.NFSD.OtherTracking, r.m.NFSD.Clients = true, 1
+		r.m.NFSD.OtherTracking, r.m.NFSD.Clients, r.m.Trace = true, 1, nil
 		report := r.expect(mounted, "False ClientsNotRecorded")
 		r.says(report, api.ConditionExportsServed, "does not use nfsdcld", records)
 		if r.did("stop nfs-server") {
 			t.Error("a server that serves was stopped")
 		}
 	})
+}
+
+// Who may mount changes also while a server that replaces this one would lack its clients.
+func TestExportsChangeWhileClientsAreNotRecorded(t *testing.T) {
+	second := func(r *rig) {
+		r.m.Attach(hosttest.NewDisk(volume2, gib, hosttest.Ext4(assigned2)))
+		r.doc.Storage.Volumes = append(r.doc.Storage.Volumes, api.StorageVolume{
+			VolumeID: volume2, SizeBytes: gib, MountPath: "/second", Filesystem: api.Ext4, FilesystemUUID: assigned2})
+		r.doc.Storage.Exports = append(r.doc.Storage.Exports, api.StorageExport{Directory: "/second/nfs", Client: "10.10.0.7", Options: []string{"rw"}})
+	}
+	for name, c := range map[string]struct {
+		situation     func(*rig)
+		mounted, says string
+	}{
+		"others have set it up": {func(r *rig) {
+			r.m.NFSD.Clients = 1
+			second(r)
+		}, mounted, "False ClientsNotRecorded"},
+		"the kernel uses something else": {func(r *rig) {
+			second(r)
+			r.expect(mounted, served)
+			r.m.NFSD.OtherTracking = true
+		}, mounted, "False ClientsNotRecorded"},
+		"nfsdcld does not start": {func(r *rig) {
+			second(r)
+			r.expect(mounted, served)
+			r.m.Units["nfsdcld.service"].Active = false
+			r.m.Fail["start nfsdcld.service"] = errors.New("exit-code")
+		}, mounted, "False ClientsNotRecorded"},
+		"the volume of the record is lost": {func(r *rig) {
+			second(r)
+			r.expect(mounted, served)
+			r.m.Detach(r.m.On(volume))
+		}, "False WaitingForDevice", notYet},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := keeping(t)
+			c.situation(r)
+			r.expect(c.mounted, c.says)
+			r.m.Trace = nil
+			r.doc.Storage.Exports[1].Client = "10.10.0.8"
+			r.expect(c.mounted, c.says)
+			if got := r.exported(); !slices.Contains(got, "/second/nfs 10.10.0.8") || slices.Contains(got, "/second/nfs 10.10.0.7") {
+				t.Errorf("exported: %q", got)
+			}
+			if r.did("stop nfs-server") || r.did("start nfs-server") {
+				t.Errorf("a server that serves was touched: %q", r.m.Trace)
+			}
+			if len(r.m.Fail) == 0 { // what fails is tried again
+				r.idle()
+			}
+		})
+	}
 }
 
 func TestRecordsThatAreNotTaken(t *testing.T) {

@@ -11,8 +11,11 @@
 package hosttest
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -59,7 +62,7 @@ type Machine struct {
 	// Table is the NFS server's.
 	Table []host.Export
 	NFSD  NFSDState
-	// Fail makes an operation fail; operations are named as in Trace, without details.
+	// Fail makes an operation fail; operations are named as in Trace, with or without details.
 	Fail map[string]error
 	// Before is called before each change, with its line of the trace.
 	Before func(change string)
@@ -92,6 +95,8 @@ type FileState struct {
 // UnitState is what systemd knows of a unit.
 type UnitState struct {
 	Enabled, Active bool
+	// Job says that systemd is about to start or stop it.
+	Job bool
 	// Loaded is the text that systemd has read.
 	Loaded string
 	// Argv is the command line of its main process.
@@ -155,7 +160,7 @@ func (m *Machine) change(operation, detail string) error {
 			panic(m.stopped)
 		}
 	}
-	if err := m.Fail[operation]; err != nil {
+	if err := errors.Join(m.Fail[operation], m.Fail[line]); err != nil {
 		m.Trace = append(m.Trace, line+": failed")
 		return fmt.Errorf("%s: %w", line, err)
 	}
@@ -165,19 +170,35 @@ func (m *Machine) change(operation, detail string) error {
 
 // Reboot forgets what only memory contains, and does what systemd does at boot.
 func (m *Machine) Reboot() {
+	m.PowerOn()
+	m.Boot()
+}
+
+// PowerOn forgets what only memory contains. systemd has a job for each unit that is enabled,
+// and has begun none.
+func (m *Machine) PowerOn() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
+	m.NFSD.Conf, m.NFSD.DropIn, m.NFSD.Exported, m.NFSD.Record, m.NFSD.OtherTracking = "", "", nil, "", false
 	m.bootKernel()
 	m.stopEngine()
 	m.stopKeepalived()
 	for name, u := range m.Units {
-		u.Active, u.shown = false, nil
+		u.Active, u.Job, u.shown = false, u.Enabled, nil
 		u.Loaded = m.text(name)
 	}
-	for name, u := range m.Units {
-		if u.Enabled {
-			_ = m.boot(name) // one that fails stays inactive
+}
+
+// Boot does the jobs that systemd still has, mounts first.
+func (m *Machine) Boot() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, mounts := range []bool{true, false} {
+		for _, name := range slices.Sorted(maps.Keys(m.Units)) {
+			if m.Units[name].Job && strings.HasSuffix(name, ".mount") == mounts {
+				_ = m.boot(name) // one that fails stays inactive
+			}
 		}
 	}
 }

@@ -19,8 +19,12 @@ const (
 type NFSDState struct {
 	// SetsScope says that rpc.nfsd has an option for the scope.
 	SetsScope bool
-	// OtherTracking says that the kernel records its clients without nfsdcld.
+	// OtherTracking says that the kernel records its clients without nfsdcld, which it decides
+	// when it starts.
 	OtherTracking bool
+	// SlowVolume says that the first read of a volume takes longer than the kernel waits for
+	// nfsdcld, which tells systemd that it runs before it reads.
+	SlowVolume bool
 	// Clients have a lease.
 	Clients int
 	// Conf and DropIn are what the server was started with, Exported what it exported then.
@@ -28,6 +32,8 @@ type NFSDState struct {
 	Exported     []host.Export
 	// Record is the directory of the database that nfsdcld has open.
 	Record string
+	// opening says that nfsdcld has not opened it yet.
+	opening bool
 }
 
 func (m *Machine) startNFSD() {
@@ -36,7 +42,12 @@ func (m *Machine) startNFSD() {
 	}
 	m.NFSD.Conf, m.NFSD.DropIn = m.Files[nfsConf].Content, m.text(nfsServer)
 	m.NFSD.Exported = slices.Clone(m.Table)
+	daemon := m.Units[nfsdcld]
+	m.NFSD.OtherTracking = daemon == nil || !daemon.Active || m.NFSD.opening
 }
+
+// stopNFSD is what its unit does: exportfs -au.
+func (m *Machine) stopNFSD() { m.Table = nil }
 
 // openRecord opens nfsdcld's database, or makes a new one.
 func (m *Machine) openRecord() {
@@ -45,6 +56,8 @@ func (m *Machine) openRecord() {
 		m.NFSD.Record = directory
 	}
 	database := path.Join(m.NFSD.Record, "main.sqlite")
+	onVolume := slices.ContainsFunc(m.MountTable, func(mount host.Mount) bool { return strings.HasPrefix(database, mount.Point+"/") })
+	m.NFSD.opening = m.NFSD.SlowVolume && onVolume && !strings.Contains(m.Units[nfsdcld].Loaded, "ExecStartPre=-/usr/bin/dd if="+database+" ")
 	if _, ok := m.Files[database]; !ok {
 		m.Files[database] = FileState{"new", 0o644}
 	}
@@ -89,6 +102,10 @@ func (m *Machine) releaseRecord(where string) error {
 }
 
 func (m *Machine) recordFiles() []string {
+	if m.NFSD.opening {
+		m.NFSD.opening = false // it has, when it is asked again
+		return []string{"/dev/null"}
+	}
 	files := []string{"/dev/null", path.Join(m.NFSD.Record, "main.sqlite")}
 	if m.unit(nfsServer).Active && !m.NFSD.OtherTracking {
 		files = append(files, "/run/rpc_pipefs/nfsd/cld")

@@ -16,8 +16,8 @@ type service struct {
 // puts any other on its machine with Runs, or as a UnitState of its own: it can be
 // started, stopped, restarted, reloaded, enabled and disabled.
 var services = map[string]service{
-	nfsServer: {brought: host.NFSServer, started: true, installed: (*Machine).startNFSD, start: (*Machine).startNFSD},
-	nfsdcld:   {brought: host.NFSServer, started: true, installed: (*Machine).openRecord, start: (*Machine).openRecord},
+	nfsServer: {brought: host.NFSServer, started: true, start: (*Machine).startNFSD, stop: (*Machine).stopNFSD},
+	nfsdcld:   {brought: host.NFSServer, started: true, start: (*Machine).openRecord},
 	keepalivedService: {
 		brought:   host.Keepalived, // not started: it has no configuration yet
 		installed: (*Machine).bringSample, start: (*Machine).loadKeepalived, reload: (*Machine).loadKeepalived, stop: (*Machine).stopKeepalived,
@@ -28,14 +28,25 @@ var services = map[string]service{
 	},
 }
 
-// bring adds the units that the package of a software has.
-func (m *Machine) bring(software host.Software) {
+// bring adds the units that the package of a software has, and starts those that it starts. It
+// reports whether there are any.
+func (m *Machine) bring(software host.Software) (starts bool) {
+	var started []string
 	for name, s := range services {
-		if s.brought == software {
-			m.Units[name] = &UnitState{Enabled: s.started, Active: s.started, Loaded: m.text(name)}
-			if s.installed != nil {
-				s.installed(m)
-			}
+		starts = starts || s.brought == software && s.started
+		if s.brought != software || m.Units[name] != nil {
+			continue
+		}
+		m.Units[name] = &UnitState{Enabled: s.started, Loaded: m.text(name)}
+		if s.started {
+			started = append(started, name)
+		}
+		if s.installed != nil {
+			s.installed(m)
 		}
 	}
+	for _, name := range started {
+		_ = m.boot(name) // as in maintainer scripts, one that fails is no error
+	}
+	return starts
 }

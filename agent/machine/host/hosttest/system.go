@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 
@@ -20,6 +21,9 @@ func (h files) Read(path string) ([]byte, error) {
 	f, ok := h.Files[path]
 	if !ok {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	if len(f.Content) > 4<<20 {
+		return nil, fmt.Errorf("reading %s: has %d bytes", path, len(f.Content))
 	}
 	return []byte(f.Content), nil
 }
@@ -58,6 +62,16 @@ func (h files) WriteFrom(path string, content io.Reader, mode fs.FileMode) error
 	h.changes.File()
 	h.Files[path] = FileState{string(all), mode}
 	return nil
+}
+
+func (h files) Copy(from, to string, mode fs.FileMode) error {
+	h.mu.Lock()
+	f, ok := h.Files[from]
+	h.mu.Unlock()
+	if !ok {
+		return &fs.PathError{Op: "open", Path: from, Err: fs.ErrNotExist}
+	}
+	return h.WriteFrom(to, strings.NewReader(f.Content), mode)
 }
 
 func (h files) Edit(path string, content []byte, mode fs.FileMode) error {
@@ -230,6 +244,29 @@ func (h directories) MakeInside(root string, device host.Number, rel string, wan
 	return nil
 }
 
+func (h directories) MakePrivate(root string, device host.Number, rel string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, err := h.inside(root, device)
+	if err != nil {
+		return err
+	}
+	if err := h.change("make", root+"/"+rel); err != nil {
+		return err
+	}
+	h.changes.Directory()
+	for way := rel; ; way = path.Dir(way) {
+		if found := d.Inside[way]; found != nil && (found.UID != 0 || found.Mode&0o022 != 0) {
+			return &host.PathError{Path: path.Join(root, way), Problem: "can be written to by others"}
+		}
+		if way == "." {
+			break
+		}
+	}
+	d.Inside[rel] = &Inside{Shared: host.Shared{Exists: true, Mode: 0o700}}
+	return nil
+}
+
 type packages struct{ *Machine }
 
 func (h packages) Name(need host.Software) string { return string(need) }
@@ -252,8 +289,12 @@ func (h packages) Install(_ context.Context, proxy host.Proxy, needs ...host.Sof
 		return err
 	}
 	for _, n := range needs {
+		if h.bring(n) { // its service runs, and the rest of the installation can fail
+			if err := h.change("configure", fmt.Sprint(needs)); err != nil {
+				return err
+			}
+		}
 		h.Installed[n] = true
-		h.bring(n)
 	}
 	return nil
 }
@@ -270,16 +311,19 @@ func (h nfs) SetsScope(context.Context) (bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes.Read()
+	if h.Units[nfsServer] == nil {
+		return false, errNoServer
+	}
 	return h.NFSD.SetsScope, nil
 }
 
-var errNoServer = errors.New("exportfs: no such program is installed")
+var errNoServer = errors.New("no such program is installed")
 
 func (h nfs) Exported(context.Context) ([]host.Export, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes.Read()
-	if !h.Installed[host.NFSServer] {
+	if h.Units[nfsServer] == nil {
 		return nil, errNoServer
 	}
 	return slices.Clone(h.Table), nil
@@ -290,7 +334,7 @@ func (h nfs) Reexport(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.changes.Command()
-	if !h.Installed[host.NFSServer] {
+	if h.Units[nfsServer] == nil {
 		return errNoServer
 	}
 	if err := h.change("exportfs -ra", ""); err != nil {
@@ -366,7 +410,7 @@ func (h nfs) Unexport(_ context.Context, directory, client string) error {
 func (h nfs) Flush(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.Installed[host.NFSServer] {
+	if h.Units[nfsServer] == nil {
 		return nil
 	}
 	h.changes.Command()

@@ -55,7 +55,7 @@ func (h units) Unit(_ context.Context, name string) (host.Unit, error) {
 	if u.Active {
 		state.Active = "active"
 	}
-	state.Sub = u.Sub
+	state.Sub, state.Job = u.Sub, u.Job
 	return state, nil
 }
 
@@ -154,6 +154,7 @@ func (h units) job(verb, name string, do func(*UnitState) error) error {
 // boot is what starting a unit does.
 func (m *Machine) boot(name string) error {
 	u := m.unit(name)
+	u.Job = false
 	if u.Loaded == "" {
 		u.Loaded = m.text(name)
 	}
@@ -182,6 +183,7 @@ func (m *Machine) boot(name string) error {
 
 // halt is what stopping a unit does.
 func (m *Machine) halt(name string, u *UnitState) error {
+	u.Job = false
 	if where := setting(u.Loaded, "Where"); where != "" {
 		if slices.ContainsFunc(m.Table, func(e host.Export) bool { return strings.HasPrefix(e.Directory, where+"/") }) {
 			return errors.New("failed: target is busy")
