@@ -256,8 +256,9 @@ func TestTheMachinesOwnKubernetesIsKept(t *testing.T) {
 	r.m.Files["/usr/bin/kubelet"] = hosttest.FileState{Content: "theirs", Mode: 0o755}
 	r.m.Files["/usr/bin/kubeadm"] = hosttest.FileState{Content: "theirs", Mode: 0o755}
 	r.becomes(member, "True Joined")
-	for path := range r.m.Files {
-		if path == "/usr/local/bin/kubelet" || path == "/usr/local/bin/kubeadm" || strings.HasPrefix(path, "/etc/systemd/system/kubelet") {
+	const unit = "/etc/systemd/system/kubelet.service"
+	for _, path := range []string{"/usr/local/bin/kubelet", "/usr/local/bin/kubeadm", unit, unit + ".d/10-kubeadm.conf"} {
+		if _, there := r.m.Files[path]; there {
 			t.Errorf("%s was written", path)
 		}
 	}

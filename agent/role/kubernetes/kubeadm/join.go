@@ -59,10 +59,16 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	case o.Attempt == initializing && own == hash:
 		return m.makeCluster(desired) // others have learned of it before it was complete
 	}
+	lost, err := m.etcdLost()
+	if err != nil {
+		return none, err
+	}
 	credentials, err := m.exists(kubeletCertificate)
 	switch {
 	case err != nil:
 		return none, err
+	case lost && o.Attempt == joining:
+		return m.restoreEtcd(desired), nil
 	case credentials && o.Attempt == joining:
 		return m.finish(desired), nil
 	}
@@ -119,6 +125,9 @@ func (m *Machine) join(desired *api.NodeConfig) converge.Action {
 func (m *Machine) finish(desired *api.NodeConfig) converge.Action {
 	return converge.Action{Summary: "finish joining the cluster", Do: func(ctx context.Context) error {
 		return m.attempt(ctx, joining, "finishing to join the cluster", func(bool) error {
+			if err := m.restoreKubeconfig(desired.Cluster); err != nil {
+				return err
+			}
 			if desired.Role != api.RoleMaster {
 				return m.Host.Files.Remove(bootstrapKubeconfig)
 			}
@@ -145,8 +154,17 @@ func (m *Machine) attempt(ctx context.Context, what attempt, doing string, do fu
 	if err := m.own(func(o *owned) { o.Attempt, o.Version = what, found.Kubeadm }); err != nil {
 		return err
 	}
-	err = do(before.Attempt != "")
-	if err == nil || before.Attempt == "" && refused(err) {
+	again := before.Attempt != ""
+	if again {
+		if err := m.removeLost(); err != nil {
+			return err
+		}
+	}
+	err = do(again)
+	switch {
+	case err == nil:
+		return m.done(func(o *owned) { o.Attempt = "" })
+	case !again && refused(err):
 		return errors.Join(explain(doing, api.ReasonJoinFailed, err), m.own(func(o *owned) { o.Attempt = "" }))
 	}
 	return explain(doing, api.ReasonJoinFailed, err)

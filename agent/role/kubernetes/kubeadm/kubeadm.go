@@ -25,9 +25,11 @@ import (
 // is made on it.
 const KubeletKubeconfig = "/etc/kubernetes/kubelet.conf"
 
+const kubeletPKI = "/var/lib/kubelet/pki/"
+
 // kubeletCertificate is what that file names once kubelet has joined with a token. The file is there
 // earlier: kubelet writes it when it starts, before it asks for the certificate.
-const kubeletCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+const kubeletCertificate = kubeletPKI + "kubelet-client-current.pem"
 
 // What kubeadm and kubelet have besides.
 const (
@@ -130,6 +132,14 @@ func (m *Machine) own(change func(*owned)) error {
 	}
 	change(&o)
 	return m.inventory.Write(inventoryKind, o)
+}
+
+// done records what kubeadm has finished, once its files are on the disk.
+func (m *Machine) done(change func(*owned)) error {
+	if err := m.Host.Kubeadm.Sync(); err != nil {
+		return err
+	}
+	return m.own(change)
 }
 
 // Joined reports whether the machine is a member, as far as the machine itself can tell: kubelet

@@ -104,7 +104,7 @@ func (u *upgrade) node() {
 		if err := u.Host.Kubeadm.UpgradeNode(ctx, u.ignored); err != nil {
 			return u.failed(err)
 		}
-		return u.own(func(o *owned) { o.Version, o.Restart = u.version, true })
+		return u.done(func(o *owned) { o.Version, o.Restart = u.version, true })
 	})
 }
 
@@ -133,7 +133,7 @@ func (u *upgrade) master(ctx context.Context) error {
 		err := u.Host.Kubeadm.UpgradeApply(ctx, u.version, append(u.ignored, createJob))
 		switch {
 		case err == nil:
-			return u.own(func(o *owned) { o.Version, o.Restart, o.Applying = u.version, true, "" })
+			return u.done(func(o *owned) { o.Version, o.Restart, o.Applying = u.version, true, "" })
 		case !again && refused(err): // nothing has begun, and the next attempt has a snapshot of its own
 			return errors.Join(u.failed(err), u.own(func(o *owned) { o.Applying = "" }))
 		}
@@ -231,11 +231,12 @@ func (u *upgrade) unsaved(err error) error {
 }
 
 // manifests plans to put back the manifests of components that a killed kubeadm has moved away and
-// not replaced. kubeadm does not do that, and without them no API server may run that it could ask.
+// not replaced, or a power failure has emptied. kubeadm does not do that, and without them no API
+// server may run that it could ask.
 func (u *upgrade) manifests() error {
 	for _, component := range []string{Etcd, APIServer, ControllerManager, Scheduler} {
 		path := directory + "manifests/" + component + ".yaml"
-		there, err := u.exists(path)
+		lost, err := u.isEmpty(path)
 		if err != nil {
 			return err
 		}
@@ -243,7 +244,7 @@ func (u *upgrade) manifests() error {
 		if err != nil {
 			return err
 		}
-		if there || len(copies) == 0 {
+		if !lost || len(copies) == 0 {
 			continue
 		}
 		last := slices.Max(copies) // their names have the time
