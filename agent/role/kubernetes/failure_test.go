@@ -153,10 +153,22 @@ func TestAHalfJoinedMasterMakesNoCluster(t *testing.T) {
 	r.m.Kubernetes.Refuses["join"] = "error: error execution phase etcd-join: timed out" + stack
 	r.expect(member, "False JoinFailed")
 	r.runs()
+	for _, left := range r.leaves(hosttest.KubeadmRun{Verb: "init"}) {
+		if left.Path == caFile || left.Path == wal {
+			r.m.Files[left.Path] = left.FileState
+		}
+	}
 	r.doc.Cluster.Initialize, r.doc.Cluster.CACertificateHash = true, ""
-	r.expect(member, "False JoinFailed", "kubeadm reset")
+	r.expect(member, "False JoinFailed", "kubeadm reset", caFile+" and /var/lib/etcd/member,")
+	delete(r.m.Files, caFile)
+	r.expect(member, "False JoinFailed", "has /var/lib/etcd/member,")
 	if runs := r.runs(); runs != nil {
 		t.Errorf("kubeadm ran as %q", verbs(runs))
+	}
+	delete(r.m.Files, wal)
+	r.expect(member, "True Joined")
+	if got := verbs(r.runs()); got != "init" {
+		t.Errorf("kubeadm ran as %q", got)
 	}
 }
 

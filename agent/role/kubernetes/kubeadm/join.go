@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
@@ -45,13 +46,24 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	if err != nil {
 		return none, err
 	}
+	data, err := m.Host.Files.Match(etcdData)
+	if err != nil {
+		return none, err
+	}
+	var left []string // of a cluster
+	if own != "" {
+		left = append(left, caFile)
+	}
+	if len(data) > 0 {
+		left = append(left, etcdMember)
+	}
 	c := desired.Cluster
 	hash := c.CACertificateHash
 	switch {
-	case c.Initialize && o.Attempt != joining:
+	case c.Initialize && (o.Attempt != joining || left == nil):
 		return m.makeCluster(desired)
 	case c.Initialize:
-		return none, converge.Wait(api.ReasonJoinFailed, "this machine is to make the cluster, and has what an unfinished join of an earlier cluster has left: `kubeadm reset`, then remove %s; the agent then continues", caFile)
+		return none, converge.Wait(api.ReasonJoinFailed, "this machine is to make the cluster, and has %s, which an unfinished join of an earlier cluster has left: `kubeadm reset`, and remove what that leaves; the agent then continues", strings.Join(left, " and "))
 	case hash == "":
 		return none, converge.Wait(api.ReasonWaitingForCluster, "no master has made the cluster yet; this machine joins it after that")
 	case own != "" && own != hash:
@@ -59,7 +71,7 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	case o.Attempt == initializing && own == hash:
 		return m.makeCluster(desired) // others have learned of it before it was complete
 	}
-	lost, err := m.etcdLost()
+	lost, err := m.isEmpty(etcdManifest)
 	if err != nil {
 		return none, err
 	}
@@ -67,7 +79,7 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	switch {
 	case err != nil:
 		return none, err
-	case lost && o.Attempt == joining:
+	case lost && len(data) > 0 && o.Attempt == joining:
 		return m.restoreEtcd(desired), nil
 	case credentials && o.Attempt == joining:
 		return m.finish(desired), nil

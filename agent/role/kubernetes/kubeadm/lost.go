@@ -45,8 +45,9 @@ func (p *preparation) syncBeforeKubelet(unit host.Unit) error {
 
 const (
 	etcdManifest = directory + "manifests/etcd.yaml"
-	// etcdData are files that an etcd has once it has started.
-	etcdData = "/var/lib/etcd/member/wal/*.wal"
+	// etcdMember is where an etcd has its data, and etcdData are files there once it has started.
+	etcdMember = "/var/lib/etcd/member"
+	etcdData   = etcdMember + "/wal/*.wal"
 )
 
 // isEmpty reports whether a file has no content, or is not there.
@@ -144,15 +145,6 @@ func (m *Machine) restoreKubeconfig(c *api.ClusterSection) error {
 		return err
 	}
 	return m.Host.Files.Write(KubeletKubeconfig, content, rootMode)
-}
-
-// etcdLost reports whether the etcd of this master has data and no manifest.
-func (m *Machine) etcdLost() (bool, error) {
-	data, err := m.Host.Files.Match(etcdData)
-	if len(data) == 0 || err != nil {
-		return false, err
-	}
-	return m.isEmpty(etcdManifest)
 }
 
 // restoreEtcd lets the etcd run again whose manifest is lost. It may have its vote, and the others
