@@ -35,6 +35,7 @@ var (
 
 const (
 	noLeader = "etcd_server_has_leader 0\n"
+	aLeader  = "etcd_server_has_leader 1\n"
 )
 
 func newDesk(t *testing.T) *desk {
@@ -121,6 +122,73 @@ func spans(t *testing.T, page, row string) (all []string) {
 }
 
 const etcdManifest = "etc/kubernetes/manifests/etcd.yaml"
+
+// The commands of the page are pasted where they must not be, and change nothing there.
+func TestTheRecoveryStops(t *testing.T) {
+	steps := commands(t, quorumPage, "/root/etcd-recovery")
+	for name, c := range map[string]struct {
+		change func(*desk)
+		pasted []string
+	}{
+		"the cluster has its quorum": {func(d *desk) { d.write("metrics", aLeader) }, steps[:1]},
+		"etcd does not answer":       {func(d *desk) { d.write("metrics", "") }, steps[:1]},
+		"a recovery of long ago": {func(d *desk) {
+			d.write("root/etcd-recovery/data/member/db", "long ago")
+			d.old("root/etcd-recovery")
+		}, steps[:1]},
+		"the second step alone": {func(*desk) {}, steps[1:2]},
+		"the third step alone":  {func(*desk) {}, steps[2:3]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			c.change(d)
+			before := d.has(etcdManifest)
+			if said, ok := d.paste(c.pasted...); ok || d.has(etcdManifest) != before {
+				t.Errorf("it goes on: %s", said)
+			}
+		})
+	}
+}
+
+func TestTheRecoveryIsRepeatedUntilItHasEnded(t *testing.T) {
+	d := newDesk(t)
+	whole := d.has(etcdManifest)
+	steps := commands(t, quorumPage, "/root/etcd-recovery")
+	must := func(commands ...string) {
+		t.Helper()
+		if said, ok := d.paste(commands...); !ok {
+			t.Fatalf("it ends: %s", said)
+		}
+	}
+	d.write("root/etcd-recovery/copy/member/part", "of a copy that was cut off")
+	for range 2 {
+		must(steps[0])
+		d.write("metrics", aLeader) // the only member has one
+		must(steps[1])
+		if !strings.Contains(d.has(etcdManifest), "--force-new-cluster") {
+			t.Errorf("etcd is started with %s", d.has(etcdManifest))
+		}
+	}
+	if d.has("root/etcd-recovery/data/member/db") != "today" || d.has("root/etcd-recovery/data/member/part") != "" {
+		t.Error("the copy is not what etcd had")
+	}
+	d.write("var/lib/etcd/member/db", "damaged")
+	must(spans(t, quorumPage, "etcd does not start")...)
+	if got := d.has("var/lib/etcd/member/db"); got != "today" {
+		t.Errorf("etcd has %q again", got)
+	}
+	must(steps[2])
+	if d.has(etcdManifest) != whole {
+		t.Errorf("etcd is started with %s", d.has(etcdManifest))
+	}
+	// The new masters join, and etcd restarts meanwhile.
+	d.write("metrics", "")
+	for _, step := range steps[:2] {
+		if said, ok := d.paste(step); ok || d.has(etcdManifest) != whole {
+			t.Errorf("it goes on: %s", said)
+		}
+	}
+}
 
 // restore are the commands of the page up to the one that starts etcd.
 func restore(t *testing.T) []string {
