@@ -70,7 +70,7 @@ func (s *controlPlaneStep) restart(ctx context.Context, desired *api.NodeConfig,
 		}
 	}
 	if component == kubeadm.Etcd || component == kubeadm.APIServer { // without either, the API server is not ready
-		if err := s.passAddressOn(ctx, desired); err != nil {
+		if err := s.Kubeadm.PassAddressOn(ctx, desired); err != nil {
 			return err
 		}
 	}

@@ -377,6 +377,38 @@ func TestAMemberIsNeverMadeOlder(t *testing.T) {
 	}
 }
 
+// The master that holds the shared address does not keep it while kubeadm restarts its API server.
+func TestTheSharedAddressMovesBeforeAnUpgrade(t *testing.T) {
+	const moved = "restart " + keepalived
+	for name, c := range map[string]struct {
+		change func(*rig)
+		want   []string
+	}{
+		"of the first master":   {func(*rig) {}, []string{moved, "kubeadm upgrade apply"}},
+		"of another master":     {func(r *rig) { r.configured(next) }, []string{moved, "kubeadm upgrade node"}},
+		"another one holds it":  {func(r *rig) { r.m.Keepalived.Elsewhere = true; r.m.Reboot() }, []string{"kubeadm upgrade apply"}},
+		"there is no other one": {func(r *rig) { r.doc.Cluster.Masters = r.doc.Cluster.Masters[1:] }, []string{"kubeadm upgrade apply"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := sharing(first(t))
+			r.settle()
+			r.told()
+			c.change(r)
+			r.m.Units["containerd.service"].Active = true
+			r.settle()
+			r.m.Kubernetes.KubernetesVersions = host.KubernetesVersions{Kubeadm: next, Kubelet: next}
+			r.doc.Kubernetes.Version = next
+			r.m.Trace = nil
+			r.converge()
+			if got := r.did(moved, "kubeadm upgrade"); !slices.Equal(got, c.want) {
+				t.Errorf("it did %q, want %q", got, c.want)
+			}
+			r.becomes(member, "True Joined")
+			r.takesPart(true)
+		})
+	}
+}
+
 // From 1.35 on kubeadm's check of the machine fails with cgroup v1, however kubelet is configured.
 func TestCgroupsOfAMember(t *testing.T) {
 	for name, c := range map[string]struct {

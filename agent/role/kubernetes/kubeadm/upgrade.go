@@ -75,7 +75,7 @@ func (m *Machine) Upgrade(ctx context.Context, desired *api.NodeConfig) ([]conve
 		return nil, converge.Wait(api.ReasonVersionDiffers, "this member is of version %s, and not prepared to be upgraded to %s; the condition %s says why",
 			from, desired.Kubernetes.Version, api.ConditionKubernetesInstalled)
 	}
-	u := &upgrade{Machine: m, version: desired.Kubernetes.Version, ignored: m.unverifiable(desired.Kubernetes)}
+	u := &upgrade{Machine: m, desired: desired, version: desired.Kubernetes.Version, ignored: m.unverifiable(desired.Kubernetes)}
 	if desired.Role != api.RoleMaster {
 		u.node()
 		return u.actions, nil
@@ -89,6 +89,7 @@ func (m *Machine) Upgrade(ctx context.Context, desired *api.NodeConfig) ([]conve
 // upgrade is a plan that is being made.
 type upgrade struct {
 	*Machine
+	desired *api.NodeConfig
 	version string
 	// ignored are kubeadm's checks that do not count.
 	ignored []string
@@ -101,6 +102,9 @@ func (u *upgrade) do(summary string, f func(context.Context) error) {
 
 func (u *upgrade) node() {
 	u.do("upgrade this member to "+u.version+" (kubeadm upgrade node)", func(ctx context.Context) error {
+		if err := u.PassAddressOn(ctx, u.desired); err != nil {
+			return err
+		}
 		if err := u.Host.Kubeadm.UpgradeNode(ctx, u.ignored); err != nil {
 			return u.failed(err)
 		}
@@ -127,6 +131,9 @@ func (u *upgrade) master(ctx context.Context) error {
 		u.do("write a snapshot of etcd to "+u.snapshotFile(u.version), u.snapshot)
 	}
 	u.do("upgrade the cluster's configuration and this master to "+u.version+" (kubeadm upgrade apply)", func(ctx context.Context) error {
+		if err := u.PassAddressOn(ctx, u.desired); err != nil {
+			return err
+		}
 		if err := u.own(func(o *owned) { o.Applying = u.version }); err != nil {
 			return err
 		}
