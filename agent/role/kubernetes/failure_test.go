@@ -99,6 +99,17 @@ func TestAMachineThatKubeadmRefusesHasLeftNothing(t *testing.T) {
 	ignoresWhatIsLeft(t, r, r.runs()[0])
 }
 
+// It says no phase, and may have come to any.
+func TestAKubeadmThatPanicsMayHaveBegun(t *testing.T) {
+	r := second(t, api.RoleWorker)
+	r.m.Kubernetes.Refuses["join"] = "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation]\n\ngoroutine 1 [running]:\nmain.main()"
+	r.expect(member, "False JoinFailed", "panic: runtime error")
+	r.runs()
+	delete(r.m.Kubernetes.Refuses, "join")
+	r.expect(member, "True Joined")
+	ignoresWhatIsLeft(t, r, r.runs()[0])
+}
+
 func TestAnAuthorityIsNeverOverwritten(t *testing.T) {
 	foreign := hosttest.FileState{Content: first(t).leaves(hosttest.KubeadmRun{Verb: "init"})[0].Content, Mode: 0o644}
 	for name, change := range map[string]func(*rig){

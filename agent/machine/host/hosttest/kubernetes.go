@@ -243,8 +243,13 @@ func (h kubeadm) refusal(run KubeadmRun) error {
 	return nil
 }
 
-// failed is the error, as the Runner makes it: of the last 1500 characters, on one line.
+// failed is the error, as the Runner makes it: of the last 1500 characters, on one line. The code is
+// kubeadm's own, or that of a Go program that panics.
 func (h kubeadm) failed(run KubeadmRun, err error, said string) error {
+	code := 1
+	if strings.HasPrefix(said, "panic: ") {
+		code = 2
+	}
 	for _, secret := range run.Secrets {
 		said = strings.ReplaceAll(said, secret, "(redacted)")
 	}
@@ -253,7 +258,7 @@ func (h kubeadm) failed(run KubeadmRun, err error, said string) error {
 		said = "…" + said[len(said)-1500:]
 	}
 	return &host.CommandError{
-		Argv: []string{"kubeadm", run.Verb}, Code: 1, Output: strings.ReplaceAll(said, "\n", " | "), Err: err,
+		Argv: []string{"kubeadm", run.Verb}, Code: code, Output: strings.ReplaceAll(said, "\n", " | "), Err: err,
 	}
 }
 
