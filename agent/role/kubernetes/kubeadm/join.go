@@ -3,7 +3,9 @@ package kubeadm
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"io/fs"
 	"slices"
@@ -215,8 +217,32 @@ func (m *Machine) authority() (string, error) {
 	if certificate == nil { // it was cut off while it was written, or is none of kubeadm's: kubeadm says so
 		return "", nil
 	}
-	sum := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return hashOf(certificate), nil
+}
+
+func hashOf(authority *x509.Certificate) string {
+	sum := sha256.Sum256(authority.RawSubjectPublicKeyInfo)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// foreign reports whether this machine has authorities, and none with the hash of its cluster's. It
+// has several while an operator replaces one.
+func (m *Machine) foreign(hash string) (is bool, err error) {
+	content, err := m.Host.Files.Read(caFile)
+	if hash == "" || errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		c, broken := x509.ParseCertificate(block.Bytes)
+		switch {
+		case broken != nil:
+		case hashOf(c) == hash:
+			return false, err
+		default:
+			is = true
+		}
+	}
+	return is, err
 }
 
 // UploadCertificates gives the certificates of the control plane to masters that join, under

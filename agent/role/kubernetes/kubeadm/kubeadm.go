@@ -161,11 +161,14 @@ func (m *Machine) begun(o owned) (bool, error) {
 }
 
 // Serves reports whether the address that the masters share may lead to this machine: it has a
-// control plane, or makes the cluster.
+// control plane of this cluster, or makes the cluster.
 func (m *Machine) Serves(desired *api.NodeConfig) (bool, error) {
 	o, err := m.owned()
 	if err != nil || desired.Cluster.Initialize || o.Attempt == initializing {
 		return err == nil, err
+	}
+	if foreign, err := m.foreign(desired.Cluster.CACertificateHash); foreign || err != nil {
+		return false, err
 	}
 	return m.Joined()
 }
