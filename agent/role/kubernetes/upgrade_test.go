@@ -409,6 +409,43 @@ func TestTheSharedAddressMovesBeforeAnUpgrade(t *testing.T) {
 	}
 }
 
+// A snapshot has all Secrets, and may have some GiB. The upgrade before may have begun on another
+// master.
+func TestSnapshotsOfEarlierUpgradesAreRemoved(t *testing.T) {
+	for name, first := range map[string]bool{"the first master": true, "another master": false} {
+		t.Run(name, func(t *testing.T) {
+			r := older(t, api.RoleMaster)
+			if !first {
+				r.configured(next)
+			}
+			kept := []string{state + "/etcd-before-1.36.0.db", state + "/etcd-before-mine.db", state + "/inventory.json"}
+			gone := []string{state + "/etcd-before-1.34.4.db", state + "/etcd-before-1.33.10.db"}
+			for _, path := range slices.Concat(kept[:2], gone) {
+				r.m.Files[path] = hosttest.FileState{Content: "snapshot", Mode: 0o600}
+			}
+			r.m.Kubernetes.Refuses["upgrade apply"], r.m.Kubernetes.Refuses["upgrade node"] = upgradeFails, upgradeFails
+			r.becomes(member, "False UpgradeFailed")
+			r.hasFile(gone[0], "snapshot", 0o600)
+			clear(r.m.Kubernetes.Refuses)
+			r.becomes(member, "True Joined")
+			if first {
+				r.hasFile(snapshotFile, saved(database), 0o600)
+			}
+			for _, path := range gone {
+				if _, there := r.m.Files[path]; there {
+					t.Errorf("%s is kept", path)
+				}
+			}
+			for _, path := range kept {
+				if _, there := r.m.Files[path]; !there {
+					t.Errorf("%s is gone", path)
+				}
+			}
+			r.isUpgraded()
+		})
+	}
+}
+
 // From 1.35 on kubeadm's check of the machine fails with cgroup v1, however kubelet is configured.
 func TestCgroupsOfAMember(t *testing.T) {
 	for name, c := range map[string]struct {

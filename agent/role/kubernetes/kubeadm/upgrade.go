@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -108,8 +109,25 @@ func (u *upgrade) node() {
 		if err := u.Host.Kubeadm.UpgradeNode(ctx, u.ignored); err != nil {
 			return u.failed(err)
 		}
-		return u.done(func(o *owned) { o.Version, o.Restart = u.version, true })
+		return u.upgraded()
 	})
+}
+
+// upgraded records that kubeadm has upgraded this member, and removes the snapshots of before
+// earlier upgrades: they have the cluster's Secrets, and would fill the disk.
+func (u *upgrade) upgraded() error {
+	if err := u.done(func(o *owned) { o.Version, o.Restart, o.Applying = u.version, true, "" }); err != nil {
+		return err
+	}
+	all, err := u.Host.Files.Match(u.snapshotFile("*"))
+	errs := []error{err}
+	for _, path := range all {
+		of := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), snapshotPrefix), snapshotSuffix)
+		if earlier, err := newer(u.version, of); earlier && err == nil {
+			errs = append(errs, u.Host.Files.Remove(path))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // master lets the first master upgrade the cluster's configuration, too, after a snapshot.
@@ -140,7 +158,7 @@ func (u *upgrade) master(ctx context.Context) error {
 		err := u.Host.Kubeadm.UpgradeApply(ctx, u.version, append(u.ignored, createJob))
 		switch {
 		case err == nil:
-			return u.done(func(o *owned) { o.Version, o.Restart, o.Applying = u.version, true, "" })
+			return u.upgraded()
 		case !again && refused(err): // nothing has begun, and the next attempt has a snapshot of its own
 			return errors.Join(u.failed(err), u.own(func(o *owned) { o.Applying = "" }))
 		}
@@ -190,8 +208,13 @@ func (u *upgrade) first(ctx context.Context) (bool, error) {
 	return cluster.KubernetesVersion != "v"+u.version, nil
 }
 
+const (
+	snapshotPrefix = "etcd-before-"
+	snapshotSuffix = ".db"
+)
+
 func (m *Machine) snapshotFile(version string) string {
-	return filepath.Join(m.StateDirectory, "etcd-before-"+version+".db")
+	return filepath.Join(m.StateDirectory, snapshotPrefix+version+snapshotSuffix)
 }
 
 // Snapshot is the path of the snapshot of etcd that this master has written before the upgrade to
