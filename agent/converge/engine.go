@@ -137,10 +137,12 @@ func (p *pass) again(ctx context.Context, s Step, r *Result) {
 	}
 }
 
-// withhold stops the actions of a cluster-scoped step if the controller has not
-// confirmed the document.
+// withhold stops the actions of a cluster-scoped step, or of a plan with such an action, if the
+// controller has not confirmed the document.
 func (p *pass) withhold(s Step, r *Result) bool {
-	if _, cluster := s.(ClusterScoped); !cluster || p.o.Confirmed || len(r.Left) == 0 {
+	_, cluster := s.(ClusterScoped)
+	scoped := func(a Action) bool { return cluster || a.ClusterScoped }
+	if p.o.Confirmed || !slices.ContainsFunc(r.Left, scoped) {
 		return false
 	}
 	r.Err = Wait(api.ReasonWaitingForController, "the controller has not confirmed the configuration on the present connection; not done: %s", summaries(r.Left))

@@ -54,6 +54,9 @@ type Action struct {
 	// on one another: after a failure the rest of the group is skipped; other groups
 	// continue.
 	Group string
+	// ClusterScoped says that it changes more than this node, as all actions of a ClusterScoped
+	// step do. Such an action of another step keeps all of that plan back.
+	ClusterScoped bool
 	// Do makes the change. Errors as those of Plan.
 	Do func(ctx context.Context) error
 }

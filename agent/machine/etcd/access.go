@@ -70,7 +70,7 @@ func (a *Access) Open() (*Client, error) {
 	}
 	c := &Client{endpoint: a.Endpoint, http: &http.Client{Timeout: requestLimit, Transport: &http.Transport{
 		TLSClientConfig:   &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}},
-		DisableKeepAlives: true, // it is asked only while a member leaves
+		DisableKeepAlives: true, // it is asked once in a pass, or less
 	}}}
 	if c.endpoint == "" {
 		c.endpoint = DefaultEndpoint

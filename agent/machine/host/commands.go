@@ -186,6 +186,11 @@ func kubeadmJoinCommand(file string) Command {
 	return Command{Argv: []string{"kubeadm", "join", "--config", file}, Limit: kubeadmLimit}
 }
 
+// kubeadmEtcdCommand asks no API server. It names no other member: an etcd that has data knows them.
+func kubeadmEtcdCommand(file string) Command {
+	return Command{Argv: []string{"kubeadm", "init", "phase", "etcd", "local", "--config", file}, Limit: time.Minute}
+}
+
 func kubeadmUploadCommand(file string) Command {
 	return Command{
 		Argv:  []string{"kubeadm", "init", "phase", "upload-certs", "--config", file, "--upload-certs", "--skip-certificate-key-print"},

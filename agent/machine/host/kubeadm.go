@@ -36,6 +36,8 @@ type Kubeadm interface {
 	Init(ctx context.Context, c KubeadmConfig) error
 	// Join makes this machine a member of a cluster.
 	Join(ctx context.Context, c KubeadmConfig) error
+	// RestoreEtcd writes the manifest of this master's etcd, which has its data, anew.
+	RestoreEtcd(ctx context.Context, c KubeadmConfig) error
 	// UploadCertificates gives the certificates of the control plane, encrypted, to masters that
 	// join, for two hours.
 	UploadCertificates(ctx context.Context, c KubeadmConfig) error
@@ -47,7 +49,13 @@ type Kubeadm interface {
 	// RenewCertificates renews the certificates of this machine's control plane whose authorities
 	// have their keys here. It reads its configuration from the cluster, if that answers.
 	RenewCertificates(ctx context.Context) error
+	// Sync puts on the disk what kubeadm and kubelet have written. They do not: a power failure
+	// leaves files without content.
+	Sync() error
 }
+
+// kubernetesDirectories are where kubeadm writes.
+var kubernetesDirectories = []string{"/etc/kubernetes", "/var/lib/kubelet"}
 
 type kubeadm struct {
 	run        *Runner
@@ -133,6 +141,10 @@ func (k *kubeadm) Join(ctx context.Context, c KubeadmConfig) error {
 	return k.with(ctx, c, kubeadmJoinCommand)
 }
 
+func (k *kubeadm) RestoreEtcd(ctx context.Context, c KubeadmConfig) error {
+	return k.with(ctx, c, kubeadmEtcdCommand)
+}
+
 func (k *kubeadm) UploadCertificates(ctx context.Context, c KubeadmConfig) error {
 	return k.with(ctx, c, kubeadmUploadCommand)
 }
@@ -164,6 +176,14 @@ func (k *kubeadm) upgrade(ctx context.Context, c Command) error {
 func (k *kubeadm) RenewCertificates(ctx context.Context) error {
 	_, err := k.run.Run(ctx, kubeadmRenewCommand())
 	return err
+}
+
+func (k *kubeadm) Sync() error {
+	var errs []error
+	for _, directory := range kubernetesDirectories {
+		errs = append(errs, syncFilesystem(directory))
+	}
+	return errors.Join(errs...)
 }
 
 // with runs a command with the configuration in a file that only root reads. A file that a

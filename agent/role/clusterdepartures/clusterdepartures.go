@@ -65,14 +65,14 @@ func (o Options) cluster(rights string) cluster {
 type step struct {
 	cluster
 	etcd etcd.Access
-	sick map[string]unhealthy // of etcd's members, by their ids, while somebody is to leave
+	sick etcd.Sick // while somebody is to leave
 }
 
 // New returns the step that owns ClusterMembersLeft.
 func New(o Options) converge.Step {
 	return &step{
 		cluster: o.cluster("list, patch and delete nodes, list pods, and create evictions"),
-		etcd:    etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint}, sick: map[string]unhealthy{},
+		etcd:    etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint}, sick: etcd.Sick{},
 	}
 }
 
@@ -107,7 +107,7 @@ type departures struct {
 	*drainage
 	section *api.ClusterDeparturesSection
 	etcd    *etcd.Access
-	sick    map[string]unhealthy // the step's
+	sick    etcd.Sick // the step's
 }
 
 // leave plans what is left to do for the members that are to leave. Whoever refuses, refuses

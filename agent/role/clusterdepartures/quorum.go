@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
@@ -51,7 +50,7 @@ func (d *departures) ask(ctx context.Context) (quorum, error) {
 	if len(leaving) == 0 {
 		return quorum{}, nil
 	}
-	d.examine(ctx, client, all)
+	d.sick.Examine(ctx, client, all, d.now())
 	slices.SortStableFunc(leaving, func(a, b etcd.Member) int { return d.order(a) - d.order(b) })
 	if err := d.check(all, leaving); err != nil {
 		return quorum{}, err
@@ -83,32 +82,6 @@ func machines(servers []api.ClusterServer, nodes []kubeapi.Node) (list []etcd.Ma
 	return list
 }
 
-// unhealthy is since when an etcd member has not been healthy, and why it is not.
-type unhealthy struct {
-	since time.Time
-	why   error
-}
-
-// patience is how long an etcd member may be without a healthy answer before it counts as
-// lost: one request may fail, and a leader be elected.
-const patience = 30 * time.Second
-
-// examine asks each member whether it is healthy.
-func (d *departures) examine(ctx context.Context, client *etcd.Client, all []etcd.Member) {
-	for _, m := range all {
-		why := client.Healthy(ctx, m)
-		ill, known := d.sick[m.ID]
-		if !known {
-			ill.since = d.now()
-		}
-		if ill.why = why; why == nil {
-			delete(d.sick, m.ID)
-			continue
-		}
-		d.sick[m.ID] = ill
-	}
-}
-
 func (d *departures) order(m etcd.Member) int {
 	if _, sick := d.sick[m.ID]; sick {
 		return 0
@@ -131,16 +104,16 @@ func (d *departures) check(all, leaving []etcd.Member) error {
 		case !isSick:
 			healthy++
 			continue
-		case d.now().Sub(ill.since) < patience:
+		case !d.sick.Lost(m, d.now()):
 			passing++
 		}
-		sick = append(sick, fmt.Sprintf("%s: %v", m.Name, ill.why))
+		sick = append(sick, fmt.Sprintf("%s: %v", m.Name, ill.Why))
 	}
 	if needed := voters/2 + 1; healthy >= needed {
 		return nil
 	} else if healthy+passing >= needed {
 		return converge.Wait(api.ReasonConverging, "etcd would have %d members without those that leave, and %d of them have answered that they are healthy; the others are asked again for %v. %s",
-			voters, healthy, patience, strings.Join(sick, "; "))
+			voters, healthy, etcd.Patience, strings.Join(sick, "; "))
 	}
 	return converge.Fail(api.ReasonQuorumAtRisk, "etcd would have %d members without those that leave, and %d of them are healthy; none is removed. %s",
 		voters, healthy, strings.Join(sick, "; "))

@@ -15,7 +15,7 @@ import (
 // answering makes the departure wait.
 func TestTheQuorumOfThoseThatStay(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	const justNow, long = time.Second, patience
+	const justNow, long = time.Second, etcd.Patience
 	const waits, refuses = "waits", "refuses"
 	for _, c := range []struct {
 		members, learners, leave int // the members are numbered; the last ones leave
@@ -27,7 +27,7 @@ func TestTheQuorumOfThoseThatStay(t *testing.T) {
 		{members: 3, leave: 1, sick: map[int]time.Duration{2: long}}, // the one that leaves
 		{members: 3, leave: 1, sick: map[int]time.Duration{0: long}, want: refuses},
 		{members: 3, leave: 1, sick: map[int]time.Duration{0: justNow}, want: waits},
-		{members: 3, leave: 1, sick: map[int]time.Duration{0: patience - 1}, want: waits},
+		{members: 3, leave: 1, sick: map[int]time.Duration{0: etcd.Patience - 1}, want: waits},
 		{members: 4, leave: 1, sick: map[int]time.Duration{0: long}},
 		{members: 4, leave: 1, sick: map[int]time.Duration{0: long, 1: justNow}, want: waits},
 		{members: 4, leave: 1, sick: map[int]time.Duration{0: long, 1: long}, want: refuses},
@@ -38,12 +38,12 @@ func TestTheQuorumOfThoseThatStay(t *testing.T) {
 		{members: 1, leave: 1, want: refuses}, // nobody would be left
 	} {
 		t.Run(fmt.Sprintf("%d and %d learners, %d leave, sick %v", c.members, c.learners, c.leave, c.sick), func(t *testing.T) {
-			d := departures{drainage: &drainage{cluster: cluster{now: func() time.Time { return now }}}, sick: map[string]unhealthy{}}
+			d := departures{drainage: &drainage{cluster: cluster{now: func() time.Time { return now }}}, sick: etcd.Sick{}}
 			var all []etcd.Member
 			for i := range c.members + c.learners {
 				m := etcd.Member{ID: fmt.Sprint(i), Name: fmt.Sprintf("master-%d", i), Learner: i >= c.members}
 				if ago, is := c.sick[i]; is {
-					d.sick[m.ID] = unhealthy{since: now.Add(-ago), why: errors.New("no answer")}
+					d.sick[m.ID] = etcd.Illness{Since: now.Add(-ago), Why: errors.New("no answer")}
 				}
 				all = append(all, m)
 			}

@@ -4,7 +4,8 @@
 // of a deleted server are removed.
 //
 // It deletes a Node only if nodehitch has annotated it, the server that the annotation
-// names is not listed and is the Node's own, and the Node is not Ready.
+// names is not listed and is the Node's own, and the Node is not Ready. It removes an etcd member
+// without a Node only as strays says.
 package clustermembers
 
 import (
@@ -41,6 +42,7 @@ type Options struct {
 type step struct {
 	access  kubeapi.Access
 	etcd    etcd.Access
+	sick    etcd.Sick // while a member of etcd is of no machine
 	kubeadm *kubeadm.Machine
 	now     func() time.Time
 }
@@ -56,6 +58,7 @@ func New(o Options) converge.Step {
 			Rights: "list, patch and delete nodes, and list, create, patch and delete secrets in kube-system",
 		},
 		etcd:    etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint},
+		sick:    etcd.Sick{},
 		kubeadm: o.Kubeadm,
 		now:     o.Now,
 	}
@@ -76,7 +79,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	if err != nil {
 		return converge.Plan{}, err
 	}
-	u := &update{Client: c, now: s.now().UTC(), members: desired.ClusterMembers.Members, etcd: &s.etcd}
+	u := &update{Client: c, now: s.now().UTC(), members: desired.ClusterMembers.Members, etcd: &s.etcd, sick: s.sick}
 	if desired.ClusterDepartures != nil {
 		u.leaving = desired.ClusterDepartures.Members
 	}
@@ -87,7 +90,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		return converge.Plan{}, err
 	}
 	joined := u.current()
-	err = errors.Join(u.certificates(ctx, s.kubeadm, desired), u.gone(ctx))
+	err = errors.Join(u.certificates(ctx, s.kubeadm, desired), u.gone(ctx), u.strays(ctx, desired))
 	return converge.Plan{
 		Actions: u.actions, Reason: api.ReasonMembersCurrent,
 		Message: fmt.Sprintf("%d of %d members have a Node", joined, len(u.members)),
@@ -103,6 +106,7 @@ type update struct {
 	nodes   []kubeapi.Node
 	tokens  []secret
 	etcd    *etcd.Access
+	sick    etcd.Sick // the step's
 
 	actions []converge.Action
 }

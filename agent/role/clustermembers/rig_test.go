@@ -128,12 +128,13 @@ type etcdServer struct {
 	*httptest.Server
 	mu      sync.Mutex
 	members []map[string]any
+	sick    map[int]bool // the members that are not healthy
 	gone    []string
 	refuse  string // what it says to a removal
 }
 
 func newEtcd(t *testing.T, m *hosttest.Machine) *etcdServer {
-	s := &etcdServer{}
+	s := &etcdServer{sick: map[int]bool{}}
 	s.Server = httptest.NewTLSServer(s)
 	t.Cleanup(s.Close)
 	for path, content := range kubeapitest.EtcdFiles(t, s.Server) {
@@ -146,7 +147,7 @@ func newEtcd(t *testing.T, m *hosttest.Machine) *etcdServer {
 func (s *etcdServer) join(n int, started bool) {
 	m := map[string]any{"ID": fmt.Sprint(n), "peerURLs": []string{fmt.Sprintf("https://10.10.0.%d:2380", n)}}
 	if started {
-		m["name"] = fmt.Sprintf("server-%d", n)
+		m["name"], m["clientURLs"] = fmt.Sprintf("server-%d", n), []string{fmt.Sprint(s.URL, "/", n)}
 	}
 	s.members = append(s.members, m)
 }
@@ -156,6 +157,11 @@ func (s *etcdServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	var given struct{ ID string }
 	_ = json.NewDecoder(r.Body).Decode(&given)
+	var member int
+	if n, _ := fmt.Sscanf(r.URL.Path, "/%d/health", &member); n == 1 {
+		_ = json.NewEncoder(w).Encode(map[string]any{"health": fmt.Sprint(!s.sick[member]), "reason": "RAFT NO LEADER"})
+		return
+	}
 	switch r.URL.Path {
 	case "/v3/cluster/member/list":
 		_ = json.NewEncoder(w).Encode(map[string]any{"header": map[string]any{}, "members": s.members})

@@ -250,14 +250,50 @@ func TestProgramsOfAMemberAreReplacedOnlyByAnUpgrade(t *testing.T) {
 	r.idle()
 }
 
+// A cluster whose making has failed is made with another version, unless others know of it.
+func TestAClusterThatIsNotMadeYetGetsAnotherVersion(t *testing.T) {
+	const other = "1.34.5"
+	for name, c := range map[string]struct {
+		hash func(*rig) string
+		want string
+	}{
+		"nobody knows of it": {func(*rig) string { return "" }, "True Joined"},
+		"others know of it":  {func(r *rig) string { return r.hash }, "False NotJoined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := bare(t, api.RoleMaster)
+			r.programs(released(t, version))
+			r.m.Kubernetes.Refuses["init"] = noServer
+			r.becomes(member, "False JoinFailed")
+			r.runs()
+			delete(r.m.Kubernetes.Refuses, "init")
+			r.doc.Kubernetes.Version, r.doc.Cluster.CACertificateHash = other, c.hash(r)
+			r.doc.Cluster.Initialize = r.doc.Cluster.CACertificateHash == ""
+			r.programs(released(t, other))
+			r.becomes(member, c.want)
+			if c.want != "True Joined" {
+				r.hasFile("/usr/local/bin/kubelet", "v"+version, 0o755)
+				return
+			}
+			if got := verbs(r.runs()); got != "init" {
+				t.Errorf("kubeadm ran as %q", got)
+			}
+			r.expect(installed, "True Installed", other)
+			r.hasFile("/usr/local/bin/kubelet", "v"+other, 0o755)
+			r.idle()
+		})
+	}
+}
+
 func TestTheMachinesOwnKubernetesIsKept(t *testing.T) {
 	r := second(t, api.RoleWorker)
 	r.programs(released(t, "1.34.5"))
 	r.m.Files["/usr/bin/kubelet"] = hosttest.FileState{Content: "theirs", Mode: 0o755}
 	r.m.Files["/usr/bin/kubeadm"] = hosttest.FileState{Content: "theirs", Mode: 0o755}
 	r.becomes(member, "True Joined")
-	for path := range r.m.Files {
-		if path == "/usr/local/bin/kubelet" || path == "/usr/local/bin/kubeadm" || strings.HasPrefix(path, "/etc/systemd/system/kubelet") {
+	const unit = "/etc/systemd/system/kubelet.service"
+	for _, path := range []string{"/usr/local/bin/kubelet", "/usr/local/bin/kubeadm", unit, unit + ".d/10-kubeadm.conf"} {
+		if _, there := r.m.Files[path]; there {
 			t.Errorf("%s was written", path)
 		}
 	}

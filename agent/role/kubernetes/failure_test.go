@@ -99,6 +99,17 @@ func TestAMachineThatKubeadmRefusesHasLeftNothing(t *testing.T) {
 	ignoresWhatIsLeft(t, r, r.runs()[0])
 }
 
+// It says no phase, and may have come to any.
+func TestAKubeadmThatPanicsMayHaveBegun(t *testing.T) {
+	r := second(t, api.RoleWorker)
+	r.m.Kubernetes.Refuses["join"] = "panic: runtime error: invalid memory address or nil pointer dereference\n[signal SIGSEGV: segmentation violation]\n\ngoroutine 1 [running]:\nmain.main()"
+	r.expect(member, "False JoinFailed", "panic: runtime error")
+	r.runs()
+	delete(r.m.Kubernetes.Refuses, "join")
+	r.expect(member, "True Joined")
+	ignoresWhatIsLeft(t, r, r.runs()[0])
+}
+
 func TestAnAuthorityIsNeverOverwritten(t *testing.T) {
 	foreign := hosttest.FileState{Content: first(t).leaves(hosttest.KubeadmRun{Verb: "init"})[0].Content, Mode: 0o644}
 	for name, change := range map[string]func(*rig){
@@ -153,10 +164,22 @@ func TestAHalfJoinedMasterMakesNoCluster(t *testing.T) {
 	r.m.Kubernetes.Refuses["join"] = "error: error execution phase etcd-join: timed out" + stack
 	r.expect(member, "False JoinFailed")
 	r.runs()
+	for _, left := range r.leaves(hosttest.KubeadmRun{Verb: "init"}) {
+		if left.Path == caFile || left.Path == wal {
+			r.m.Files[left.Path] = left.FileState
+		}
+	}
 	r.doc.Cluster.Initialize, r.doc.Cluster.CACertificateHash = true, ""
-	r.expect(member, "False JoinFailed", "kubeadm reset")
+	r.expect(member, "False JoinFailed", "kubeadm reset", caFile+" and /var/lib/etcd/member,")
+	delete(r.m.Files, caFile)
+	r.expect(member, "False JoinFailed", "has /var/lib/etcd/member,")
 	if runs := r.runs(); runs != nil {
 		t.Errorf("kubeadm ran as %q", verbs(runs))
+	}
+	delete(r.m.Files, wal)
+	r.expect(member, "True Joined")
+	if got := verbs(r.runs()); got != "init" {
+		t.Errorf("kubeadm ran as %q", got)
 	}
 }
 

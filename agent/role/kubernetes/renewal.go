@@ -34,7 +34,9 @@ func (s *controlPlaneStep) now() time.Time {
 // renewal plans, in this master's turn, that its certificates are renewed, and that what has read
 // the old ones starts again. What was cut off after the renewal keeps the master due, as its
 // processes are older than its certificates. So the restarts that are left have a turn too, and
-// never take place on two masters at a time, even if a person has renewed all by hand.
+// never take place on two masters at a time, even if a person has renewed all by hand. A turn is
+// used only while the controller confirms it: after three poll intervals of silence it is another
+// master's.
 func (s *controlPlaneStep) renewal(desired *api.NodeConfig, c kubeadm.Certificates) (actions []converge.Action) {
 	if !desired.ControlPlane.RenewCertificates {
 		return nil
@@ -42,11 +44,13 @@ func (s *controlPlaneStep) renewal(desired *api.NodeConfig, c kubeadm.Certificat
 	restart := c.Outdated
 	if c.Due {
 		restart = c.Running
-		actions = append(actions, converge.Action{Summary: "renew the certificates of the control plane (kubeadm certs renew all)", Group: renewalGroup, Do: s.Kubeadm.Renew})
+		actions = append(actions, converge.Action{
+			Summary: "renew the certificates of the control plane (kubeadm certs renew all)", Group: renewalGroup, ClusterScoped: true, Do: s.Kubeadm.Renew,
+		})
 	}
 	for _, p := range restart {
 		actions = append(actions, converge.Action{
-			Summary: "restart " + p.Program + " with the renewed certificates", Group: renewalGroup,
+			Summary: "restart " + p.Program + " with the renewed certificates", Group: renewalGroup, ClusterScoped: true,
 			Do: func(ctx context.Context) error { return s.restart(ctx, desired, p.Program) },
 		})
 	}
@@ -66,7 +70,7 @@ func (s *controlPlaneStep) restart(ctx context.Context, desired *api.NodeConfig,
 		}
 	}
 	if component == kubeadm.Etcd || component == kubeadm.APIServer { // without either, the API server is not ready
-		if err := s.passAddressOn(ctx, desired); err != nil {
+		if err := s.Kubeadm.PassAddressOn(ctx, desired); err != nil {
 			return err
 		}
 	}

@@ -137,6 +137,21 @@ func TestCertificatesAreRenewedInTheirLastThirdAndTurn(t *testing.T) {
 	r.renewal("")
 }
 
+// The turn may be another master's by now. keepalived is not touched meanwhile.
+func TestNothingIsRenewedForADocumentFromDisk(t *testing.T) {
+	r := sharing(master(t))
+	r.settle()
+	r.due(0).turn(true).m.Trace = nil
+	report := r.engine.Converge(t.Context(), r.doc, converge.Options{})
+	if c := report.Condition(healthy); c.Status != api.ConditionUnknown || c.Reason != api.ReasonWaitingForController || !report.ControlPlane.RenewalDue {
+		t.Errorf("it reports %+v, %+v", c, report.ControlPlane)
+	}
+	r.renewal("")
+	r.takesPart(true)
+	r.expect(healthy, "True Healthy")
+	r.renewal("renew", order...)
+}
+
 func TestACertificateThatIsNotValidNowIsDue(t *testing.T) {
 	for name, years := range map[string]int{"expired": 2, "not valid yet, as the clock was wrong": -1} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,7 +71,7 @@ func machine(t *testing.T, role api.Role) *rig {
 	r.m.ContainerdConfig = func(string, map[string]hosttest.FileState) ([]byte, error) {
 		return []byte("version = 3\n[plugins.'io.containerd.cri.v1.images']\n[plugins.'io.containerd.grpc.v1.cri']\n"), nil
 	}
-	r.m.Kubernetes.Leaves = r.leaves
+	r.m.Kubernetes.Leaves, r.m.Kubernetes.Finds = r.leaves, r.finds
 	r.m.Told = func(_, unit string) {
 		if unit == "kubelet.service" {
 			r.node()
@@ -157,36 +159,85 @@ func (r *rig) steps() []converge.Step {
 	return append(steps, kubernetes.AfterJoining(o)...)
 }
 
+// bootstrapFile has kubelet's token, etcdManifest is that of this master's etcd, and wal a file of
+// its data.
+const (
+	bootstrapFile = "/etc/kubernetes/bootstrap-kubelet.conf"
+	etcdManifest  = "/etc/kubernetes/manifests/etcd.yaml"
+	wal           = "/var/lib/etcd/member/wal/0000000000000000-0000000000000000.wal"
+)
+
 // leaves are the files that kubeadm and the kubelet that it starts make, in their order.
 func (r *rig) leaves(run hosttest.KubeadmRun) []hosttest.LeftFile {
 	secret := func(path, content string) hosttest.LeftFile {
 		return hosttest.LeftFile{Path: path, FileState: hosttest.FileState{Content: content, Mode: 0o600}}
 	}
+	noBootstrap := func() { delete(r.m.Files, bootstrapFile) }
 	ca := secret(caFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.api.Certificate().Raw})))
+	caKey := secret("/etc/kubernetes/pki/ca.key", "key")
 	admin := secret(kubeapi.AdminKubeconfig, r.api.Kubeconfig(""))
-	bootstrap := secret("/etc/kubernetes/bootstrap-kubelet.conf", "token: "+token)
+	bootstrap := secret(bootstrapFile, "token: "+token)
+	config := secret("/var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n")
 	key := secret(keyFile, kubeapitest.KubeletPEM(r.T, "system:node:server-0", time.Now().Add(time.Hour)))
+	key.Durable = true
 	kubelet := secret(kubeadm.KubeletKubeconfig, r.api.Kubeconfig("client-certificate: "+keyFile+", client-key: "+keyFile))
-	etcd := secret("/etc/kubernetes/manifests/etcd.yaml", "kind: Pod")
-	joined := secret("/var/lib/kubelet/joined", "") // the end of a run, which leaves no file in truth
+	etcd := secret(etcdManifest, "kind: Pod")
+	data := secret(wal, "data")
+	data.Durable = true
+	joined := secret("/var/lib/kubelet/joined", "end") // the end of a run, which leaves no file in truth
+	joined.Durable = true
+	discovery := at(run.Document("JoinConfiguration"), "discovery")
 	switch {
 	case run.Verb == "init":
-		etcd.Then = r.node
-		return []hosttest.LeftFile{ca, admin, key, kubelet, etcd, joined}
+		key.Kubelet, key.Then = true, r.node
+		return []hosttest.LeftFile{ca, caKey, admin, kubelet, etcd, config, key, data, joined}
 	case strings.HasPrefix(run.Verb, "upgrade"):
 		return r.upgraded(run)
 	case run.Verb == "renew":
 		return r.certificates()
-	case run.Verb == "join" && at(run.Document("JoinConfiguration"), "discovery", "file") != nil:
+	case run.Verb == "etcd":
+		return []hosttest.LeftFile{etcd}
+	case run.Verb == "join" && at(discovery.(object), "file") != nil:
 		return []hosttest.LeftFile{joined}
 	case run.Verb == "join" && run.Document("JoinConfiguration")["controlPlane"] != nil:
-		key.Then = r.node
-		return []hosttest.LeftFile{ca, admin, bootstrap, kubelet, etcd, key, joined}
+		kubelet.Kubelet, key.Then = true, func() { r.node(); noBootstrap() }
+		return []hosttest.LeftFile{ca, caKey, admin, bootstrap, config, kubelet, etcd, data, key, joined}
 	case run.Verb == "join":
-		key.Then = r.node
-		return []hosttest.LeftFile{bootstrap, ca, kubelet, key, joined}
+		kubelet.Kubelet, key.Then, joined.Then = true, r.node, noBootstrap
+		return []hosttest.LeftFile{bootstrap, ca, config, kubelet, key, joined}
 	}
 	return nil
+}
+
+// finds is what kubeadm prints if it does not go on: a certificate or a kubeconfig that is there
+// without content is not made anew, and a server that has a Node has no token any more.
+func (r *rig) finds(run hosttest.KubeadmRun) string {
+	if strings.HasPrefix(run.Verb, "upgrade") && r.doc.Role == api.RoleMaster && r.m.Files[apiserver].Content == "" {
+		return "error: error execution phase control-plane: failed to read manifest for " + apiserver + stack
+	}
+	if run.Verb != "init" && run.Verb != "join" {
+		return ""
+	}
+	discovery, _ := at(run.Document("JoinConfiguration"), "discovery").(object)
+	if discovery["bootstrapToken"] != nil && r.api.Get(own) != nil {
+		return "error: error execution phase preflight: couldn't validate the identity of the API Server: could not find a JWS signature in the cluster-info ConfigMap for token ID" + stack
+	}
+	for path, f := range r.m.Files {
+		if f.Content == "" && discovery["file"] == nil && path != bootstrapFile && slices.Contains([]string{".crt", ".key", ".conf"}, filepath.Ext(path)) {
+			return "error: error execution phase certs/ca: failure loading ca certificate: error reading " + path + ": data does not contain any valid RSA or ECDSA certificates" + stack
+		}
+	}
+	return ""
+}
+
+// whole wants no file of kubeadm's or kubelet's without content.
+func (r *rig) whole() {
+	r.Helper()
+	for path, f := range r.m.Files {
+		if f.Content == "" && (strings.HasPrefix(path, "/etc/kubernetes/") || strings.HasPrefix(path, "/var/lib/kubelet/")) {
+			r.Errorf("%s has no content", path)
+		}
+	}
 }
 
 func (r *rig) converge() converge.Report {

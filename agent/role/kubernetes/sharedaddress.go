@@ -17,11 +17,12 @@ import (
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/inventory"
 	"github.com/nodehitch/nodehitch/agent/machine/software"
+	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 const (
-	keepalivedService = "keepalived.service"
+	keepalivedService = kubeadm.KeepalivedService
 	keepalivedMode    = 0o600
 )
 
@@ -141,25 +142,6 @@ func (s *controlPlaneStep) writeKeepalived(ctx context.Context, content []byte) 
 		return err
 	}
 	return s.Host.Files.Write(host.KeepalivedConfig, content, keepalivedMode)
-}
-
-// passAddressOn gives the shared address, if this machine holds it, to another master at once: when
-// keepalived ends, it says so to the others, and when it has started again it takes the address from
-// no master that is as ready. Checks of an API server that has ended would take ten seconds. Nothing
-// has to be undone; without another ready master, the address comes back.
-func (s *controlPlaneStep) passAddressOn(ctx context.Context, desired *api.NodeConfig) error {
-	shared := desired.ControlPlane.SharedAddress
-	if shared == "" || len(desired.Cluster.Masters) < 2 {
-		return nil
-	}
-	name, err := s.Kubeadm.InterfaceOf(shared)
-	if name == "" || err != nil {
-		return err
-	}
-	if err := s.Host.Units.Restart(ctx, keepalivedService); err != nil {
-		return converge.Wait(api.ReasonAddressUnavailable, "%v", err)
-	}
-	return nil
 }
 
 // loadKeepalived never restarts keepalived: the address would move.

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi/kubeapitest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -89,6 +91,32 @@ func TestTheFirstMasterMakesTheClusterAtTheSharedAddress(t *testing.T) {
 		t.Error("it does not hold the address after a boot")
 	}
 	r.idle()
+}
+
+// A member of another cluster answers at its API server too, and for other kubelets.
+func TestAMasterOfAnotherClusterDoesNotTakePart(t *testing.T) {
+	other := kubeapitest.KubeletPEM(t, "another authority", time.Now().Add(time.Hour))
+	for name, c := range map[string]struct {
+		change func(*rig)
+		want   bool
+	}{
+		"of this one":            {func(*rig) {}, true},
+		"of another one":         {func(r *rig) { r.doc.Cluster.CACertificateHash = "sha256:" + strings.Repeat("0", 64) }, false},
+		"of one that is not yet": {func(r *rig) { r.doc.Cluster.CACertificateHash = "" }, true},
+		"whose authority is being replaced": {func(r *rig) {
+			r.m.Files[caFile] = hosttest.FileState{Content: other + r.m.Files[caFile].Content, Mode: 0o644}
+		}, true},
+		"whose authority cannot be read": {func(r *rig) { r.m.Files[caFile] = hosttest.FileState{Mode: 0o644} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := sharing(second(t, api.RoleMaster))
+			r.settle()
+			r.takesPart(true)
+			c.change(r)
+			r.settle()
+			r.takesPart(c.want)
+		})
+	}
 }
 
 func TestKeepalivedsConfiguration(t *testing.T) {

@@ -49,6 +49,7 @@ func (r *rig) upgraded(run hosttest.KubeadmRun) (all []hosttest.LeftFile) {
 	}
 	if old, ok := r.m.Files[apiserver]; ok {
 		file("/etc/kubernetes/tmp/kubeadm-backup-manifests-2026-11-29-03-00-00/kube-apiserver.yaml", old.Content, func() { delete(r.m.Files, apiserver) })
+		all[0].Durable = true // it is moved there
 		file(apiserver, "v"+to, nil)
 	}
 	file("/var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\n# "+to+"\n", func() {
@@ -56,7 +57,8 @@ func (r *rig) upgraded(run hosttest.KubeadmRun) (all []hosttest.LeftFile) {
 			r.configured(to)
 		}
 	})
-	file("/var/lib/kubelet/upgraded", "", nil) // the end of a run, which leaves no file in truth
+	file("/var/lib/kubelet/upgraded", "end", nil) // the end of a run, which leaves no file in truth
+	all[len(all)-1].Durable = true
 	return all
 }
 
@@ -197,49 +199,54 @@ func TestAMemberIsUpgraded(t *testing.T) {
 // Before whichever change the agent, kubeadm or the machine ends, the next life of the agent
 // continues, and the snapshot is of the time before kubeadm began.
 func TestAnInterruptedUpgradeIsFinished(t *testing.T) {
+	ends := map[string]func(*hosttest.Machine){"agent": func(*hosttest.Machine) {}, "power": (*hosttest.Machine).PowerCut}
 	for name, situation := range map[string]func(*testing.T) *rig{
 		"the first master": func(t *testing.T) *rig { return older(t, api.RoleMaster) },
 		"another master":   func(t *testing.T) *rig { r := older(t, api.RoleMaster); r.configured(next); return r },
 	} {
-		changes := 0
-		for passes := range 4 {
-			for n := 1; ; n++ {
-				crashed := false
-				t.Run(fmt.Sprintf("%s, after %d passes, before change %d", name, passes, n), func(t *testing.T) {
-					r := situation(t)
-					for range passes {
-						r.converge()
-					}
-					if crashed = r.crashing(n); !crashed {
-						return
-					}
-					runs := r.runs()
-					_, finished := r.m.Files["/var/lib/kubelet/upgraded"]
-					if r.etcd != nil {
+		for end, ended := range ends {
+			changes := 0
+			for passes := range 4 {
+				for n := 1; ; n++ {
+					crashed := false
+					t.Run(fmt.Sprintf("%s, %s, after %d passes, before change %d", name, end, passes, n), func(t *testing.T) {
+						r := situation(t)
+						for range passes {
+							r.converge()
+						}
+						if crashed = r.crashing(n); !crashed {
+							return
+						}
+						runs := r.runs()
+						_, finished := r.m.Files["/var/lib/kubelet/upgraded"]
 						r.snapshot(strings.Repeat("half", 9<<10))
+						r.given()
+						ended(r.m)
+						r.m.Units["containerd.service"].Active = true
+						r.restart()
+						r.becomes(member, "True Joined")
+						r.isUpgraded()
+						again := r.runs()
+						if len(runs) > 0 && !finished && (len(again) != 1 || again[0].Verb != runs[0].Verb) {
+							t.Errorf("kubeadm ran as %q, then as %q", verbs(runs), verbs(again))
+						}
+						if _, there := r.m.Files[snapshotFile]; there && len(runs) > 0 {
+							r.hasFile(snapshotFile, saved(database), 0o600)
+						}
+						r.hasFile("/usr/local/bin/kubelet", "v"+next, 0o755)
+						r.hasFile("/opt/cni/bin/bridge", "new", 0o755)
+						r.m.PowerCut()
+						r.whole()
+					})
+					if !crashed {
+						changes += n - 1
+						break
 					}
-					r.given()
-					r.restart()
-					r.becomes(member, "True Joined")
-					r.isUpgraded()
-					again := r.runs()
-					if len(runs) > 0 && !finished && (len(again) != 1 || again[0].Verb != runs[0].Verb) {
-						t.Errorf("kubeadm ran as %q, then as %q", verbs(runs), verbs(again))
-					}
-					if _, there := r.m.Files[snapshotFile]; there && len(runs) > 0 {
-						r.hasFile(snapshotFile, saved(database), 0o600)
-					}
-					r.hasFile("/usr/local/bin/kubelet", "v"+next, 0o755)
-					r.hasFile("/opt/cni/bin/bridge", "new", 0o755)
-				})
-				if !crashed {
-					changes += n - 1
-					break
 				}
 			}
-		}
-		if changes < 15 {
-			t.Errorf("%s: there are only %d changes", name, changes)
+			if changes < 15 {
+				t.Errorf("%s, %s: there are only %d changes", name, end, changes)
+			}
 		}
 	}
 }
@@ -366,6 +373,75 @@ func TestAMemberIsNeverMadeOlder(t *testing.T) {
 				}
 			}
 			r.idle()
+		})
+	}
+}
+
+// The master that holds the shared address does not keep it while kubeadm restarts its API server.
+func TestTheSharedAddressMovesBeforeAnUpgrade(t *testing.T) {
+	const moved = "restart " + keepalived
+	for name, c := range map[string]struct {
+		change func(*rig)
+		want   []string
+	}{
+		"of the first master":   {func(*rig) {}, []string{moved, "kubeadm upgrade apply"}},
+		"of another master":     {func(r *rig) { r.configured(next) }, []string{moved, "kubeadm upgrade node"}},
+		"another one holds it":  {func(r *rig) { r.m.Keepalived.Elsewhere = true; r.m.Reboot() }, []string{"kubeadm upgrade apply"}},
+		"there is no other one": {func(r *rig) { r.doc.Cluster.Masters = r.doc.Cluster.Masters[1:] }, []string{"kubeadm upgrade apply"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := sharing(first(t))
+			r.settle()
+			r.told()
+			c.change(r)
+			r.m.Units["containerd.service"].Active = true
+			r.settle()
+			r.m.Kubernetes.KubernetesVersions = host.KubernetesVersions{Kubeadm: next, Kubelet: next}
+			r.doc.Kubernetes.Version = next
+			r.m.Trace = nil
+			r.converge()
+			if got := r.did(moved, "kubeadm upgrade"); !slices.Equal(got, c.want) {
+				t.Errorf("it did %q, want %q", got, c.want)
+			}
+			r.becomes(member, "True Joined")
+			r.takesPart(true)
+		})
+	}
+}
+
+// A snapshot has all Secrets, and may have some GiB. The upgrade before may have begun on another
+// master.
+func TestSnapshotsOfEarlierUpgradesAreRemoved(t *testing.T) {
+	for name, first := range map[string]bool{"the first master": true, "another master": false} {
+		t.Run(name, func(t *testing.T) {
+			r := older(t, api.RoleMaster)
+			if !first {
+				r.configured(next)
+			}
+			kept := []string{state + "/etcd-before-1.36.0.db", state + "/etcd-before-mine.db", state + "/inventory.json"}
+			gone := []string{state + "/etcd-before-1.34.4.db", state + "/etcd-before-1.33.10.db"}
+			for _, path := range slices.Concat(kept[:2], gone) {
+				r.m.Files[path] = hosttest.FileState{Content: "snapshot", Mode: 0o600}
+			}
+			r.m.Kubernetes.Refuses["upgrade apply"], r.m.Kubernetes.Refuses["upgrade node"] = upgradeFails, upgradeFails
+			r.becomes(member, "False UpgradeFailed")
+			r.hasFile(gone[0], "snapshot", 0o600)
+			clear(r.m.Kubernetes.Refuses)
+			r.becomes(member, "True Joined")
+			if first {
+				r.hasFile(snapshotFile, saved(database), 0o600)
+			}
+			for _, path := range gone {
+				if _, there := r.m.Files[path]; there {
+					t.Errorf("%s is kept", path)
+				}
+			}
+			for _, path := range kept {
+				if _, there := r.m.Files[path]; !there {
+					t.Errorf("%s is gone", path)
+				}
+			}
+			r.isUpgraded()
 		})
 	}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 )
 
-// KubernetesState is kubeadm, and what it has been asked for. What it makes survives a reboot,
-// as on disk.
+// KubernetesState is kubeadm, and what it has been asked for. What it makes survives a reboot, and
+// a power failure once it was synchronized.
 type KubernetesState struct {
 	host.KubernetesVersions
 	// Leaves are the files that a run leaves, in the order in which it makes them. The machine
@@ -27,12 +27,15 @@ type KubernetesState struct {
 	Leaves func(KubeadmRun) []LeftFile
 	// Refuses is what kubeadm prints instead of doing something, by what it is asked for.
 	Refuses map[string]string
+	// Finds is what kubeadm prints if it does not go on with what it finds, "" if it does. nil for
+	// that it always does. It is called with the machine locked.
+	Finds func(KubeadmRun) string
 	// Runs are those that changed something, also those that failed or were cut off.
 	Runs []KubeadmRun
 }
 
-// KubeadmRun is one run of kubeadm: preflight, init, join, upload-certs, upgrade apply, upgrade node
-// or renew, with its documents.
+// KubeadmRun is one run of kubeadm: preflight, init, join, etcd, upload-certs, upgrade apply, upgrade
+// node or renew, with its documents.
 type KubeadmRun struct {
 	Verb string
 	// Version is what an upgrade is to, and Ignored are the checks that do not count for it.
@@ -57,6 +60,10 @@ func (r KubeadmRun) Document(kind string) map[string]any {
 type LeftFile struct {
 	Path string
 	FileState
+	// Kubelet says that kubeadm starts kubelet before the file is made.
+	Kubelet bool
+	// Durable says that the file is on the disk at once, as kubelet's certificate is.
+	Durable bool
 	// Then is what follows from the file, such as a Node; nil for nothing.
 	Then func()
 }
@@ -98,6 +105,7 @@ var versionText = regexp.MustCompile(`\d+\.\d+\.\d+`)
 var kinds = map[string][]string{
 	"preflight":    {"InitConfiguration", "ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration"},
 	"init":         {"InitConfiguration", "ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration"},
+	"etcd":         {"InitConfiguration", "ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration"},
 	"upload-certs": {"InitConfiguration", "ClusterConfiguration", "KubeletConfiguration", "KubeProxyConfiguration"},
 	"join":         {"JoinConfiguration"},
 }
@@ -121,6 +129,8 @@ func (h kubeadm) Init(_ context.Context, c host.KubeadmConfig) error { return h.
 
 func (h kubeadm) Join(_ context.Context, c host.KubeadmConfig) error { return h.run("join", c) }
 
+func (h kubeadm) RestoreEtcd(_ context.Context, c host.KubeadmConfig) error { return h.run("etcd", c) }
+
 func (h kubeadm) UploadCertificates(_ context.Context, c host.KubeadmConfig) error {
 	return h.run("upload-certs", c)
 }
@@ -135,6 +145,23 @@ func (h kubeadm) UpgradeNode(_ context.Context, ignored []string) error {
 
 func (h kubeadm) RenewCertificates(context.Context) error {
 	return h.run("renew", host.KubeadmConfig{})
+}
+
+func (h kubeadm) Sync() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("synchronize", "kubeadm's files"); err != nil {
+		return err
+	}
+	clear(h.unsynced)
+	return nil
+}
+
+// startKubelet does what the unit says that is done before kubelet starts.
+func (m *Machine) startKubelet() {
+	if u := m.Units["kubelet.service"]; u != nil && strings.Contains(u.Loaded, "ExecStartPre=-/usr/bin/sync --file-system /etc/kubernetes /var/lib/kubelet\n") {
+		clear(m.unsynced)
+	}
 }
 
 // begin reads the documents.
@@ -191,7 +218,11 @@ func (h kubeadm) runs(run KubeadmRun, c host.KubeadmConfig) error {
 		if err := h.change("kubeadm writes", left.Path); err != nil {
 			return err
 		}
+		if left.Kubelet {
+			h.startKubelet()
+		}
 		h.Files[left.Path], h.Written[left.Path] = left.FileState, h.now()
+		h.unsynced[left.Path] = !left.Durable
 		if left.Then != nil {
 			left.Then()
 		}
@@ -201,14 +232,24 @@ func (h kubeadm) runs(run KubeadmRun, c host.KubeadmConfig) error {
 
 // refusal is what kubeadm prints if the test lets it fail.
 func (h kubeadm) refusal(run KubeadmRun) error {
+	if h.Kubernetes.Finds != nil {
+		if said := h.Kubernetes.Finds(run); said != "" {
+			return h.failed(run, errors.New("exit status 1"), said)
+		}
+	}
 	if said, ok := h.Kubernetes.Refuses[run.Verb]; ok {
 		return h.failed(run, errors.New("exit status 1"), said)
 	}
 	return nil
 }
 
-// failed is the error, as the Runner makes it: of the last 1500 characters, on one line.
+// failed is the error, as the Runner makes it: of the last 1500 characters, on one line. The code is
+// kubeadm's own, or that of a Go program that panics.
 func (h kubeadm) failed(run KubeadmRun, err error, said string) error {
+	code := 1
+	if strings.HasPrefix(said, "panic: ") {
+		code = 2
+	}
 	for _, secret := range run.Secrets {
 		said = strings.ReplaceAll(said, secret, "(redacted)")
 	}
@@ -217,7 +258,7 @@ func (h kubeadm) failed(run KubeadmRun, err error, said string) error {
 		said = "…" + said[len(said)-1500:]
 	}
 	return &host.CommandError{
-		Argv: []string{"kubeadm", run.Verb}, Code: 1, Output: strings.ReplaceAll(said, "\n", " | "), Err: err,
+		Argv: []string{"kubeadm", run.Verb}, Code: code, Output: strings.ReplaceAll(said, "\n", " | "), Err: err,
 	}
 }
 

@@ -79,6 +79,8 @@ type Machine struct {
 
 	changes host.Changes
 	numbers uint32
+	// unsynced are the files of kubeadm that a power failure would leave without content.
+	unsynced map[string]bool
 	// stopped is how the machine has stopped.
 	stopped Crash
 }
@@ -126,6 +128,7 @@ func New(parts ...Part) *Machine {
 		Files: map[string]FileState{}, Directories: map[string]*DirectoryState{}, Units: map[string]*UnitState{},
 		Installed: map[host.Software]bool{host.Ext4Tools: true}, Fail: map[string]error{},
 		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{}, Kernel: newKernel(), Written: map[string]time.Time{}, Space: 10 << 30,
+		unsynced: map[string]bool{},
 	}
 	for _, part := range parts {
 		part(m)
@@ -166,6 +169,20 @@ func (m *Machine) change(operation, detail string) error {
 	}
 	m.Trace = append(m.Trace, line)
 	return nil
+}
+
+// PowerCut is a reboot after a power failure. Of files that nobody has synchronized the disk has
+// the names, and not the content. What the agent itself writes is on the disk at once.
+func (m *Machine) PowerCut() {
+	m.mu.Lock()
+	for path, lost := range m.unsynced {
+		if f, there := m.Files[path]; there && lost {
+			m.Files[path] = FileState{Mode: f.Mode}
+		}
+	}
+	clear(m.unsynced)
+	m.mu.Unlock()
+	m.Reboot()
 }
 
 // Reboot forgets what only memory contains, and does what systemd does at boot.

@@ -46,6 +46,7 @@ func (h files) Write(path string, content []byte, mode fs.FileMode) error {
 	}
 	h.changes.File()
 	h.Files[path] = FileState{string(content), mode}
+	delete(h.unsynced, path)
 	return nil
 }
 
@@ -61,6 +62,7 @@ func (h files) WriteFrom(path string, content io.Reader, mode fs.FileMode) error
 	}
 	h.changes.File()
 	h.Files[path] = FileState{string(all), mode}
+	delete(h.unsynced, path)
 	return nil
 }
 
@@ -89,6 +91,7 @@ func (h files) Remove(path string) error {
 	}
 	h.changes.File()
 	delete(h.Files, path)
+	delete(h.unsynced, path)
 	return nil
 }
 

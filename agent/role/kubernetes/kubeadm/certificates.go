@@ -165,7 +165,10 @@ func parse(text []byte) *x509.Certificate {
 
 // Renew renews them. It may be repeated: what kubeadm was killed before is still due.
 func (m *Machine) Renew(ctx context.Context) error {
-	return explain("renewing the certificates", api.ReasonRenewalFailed, m.Host.Kubeadm.RenewCertificates(ctx))
+	if err := m.Host.Kubeadm.RenewCertificates(ctx); err != nil {
+		return explain("renewing the certificates", api.ReasonRenewalFailed, err)
+	}
+	return m.Host.Kubeadm.Sync()
 }
 
 // Turn reports whether this master needs its turn to renew them, or to restart what has read old

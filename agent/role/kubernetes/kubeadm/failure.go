@@ -59,12 +59,22 @@ func reasonOf(lines []string) api.Reason {
 	return ""
 }
 
+// panicked is the exit code of a Go program that panics. kubeadm's own for what it refuses are 1 and
+// 3.
+const panicked = 2
+
 // refused reports whether kubeadm has ended, or was not even started, before it changed anything:
 // it says in which phase it has failed, and the first only checks the machine.
 func refused(err error) bool {
 	const phase = "error execution phase "
 	var failed *host.CommandError
-	return !errors.As(err, &failed) || failed.Code > 0 && (!strings.Contains(failed.Output, phase) || strings.Contains(failed.Output, phase+"preflight"))
+	switch {
+	case !errors.As(err, &failed):
+		return true
+	case strings.Contains(failed.Output, phase):
+		return failed.Code > 0 && strings.Contains(failed.Output, phase+"preflight")
+	}
+	return failed.Code > 0 && failed.Code != panicked
 }
 
 // logged is the beginning of a line of klog's that is no error.

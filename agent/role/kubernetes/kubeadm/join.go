@@ -3,10 +3,13 @@ package kubeadm
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
@@ -45,13 +48,24 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	if err != nil {
 		return none, err
 	}
+	data, err := m.Host.Files.Match(etcdData)
+	if err != nil {
+		return none, err
+	}
+	var left []string // of a cluster
+	if own != "" {
+		left = append(left, caFile)
+	}
+	if len(data) > 0 {
+		left = append(left, etcdMember)
+	}
 	c := desired.Cluster
 	hash := c.CACertificateHash
 	switch {
-	case c.Initialize && o.Attempt != joining:
+	case c.Initialize && (o.Attempt != joining || left == nil):
 		return m.makeCluster(desired)
 	case c.Initialize:
-		return none, converge.Wait(api.ReasonJoinFailed, "this machine is to make the cluster, and has what an unfinished join of an earlier cluster has left: `kubeadm reset`, then remove %s; the agent then continues", caFile)
+		return none, converge.Wait(api.ReasonJoinFailed, "this machine is to make the cluster, and has %s, which an unfinished join of an earlier cluster has left: `kubeadm reset`, and remove what that leaves; the agent then continues", strings.Join(left, " and "))
 	case hash == "":
 		return none, converge.Wait(api.ReasonWaitingForCluster, "no master has made the cluster yet; this machine joins it after that")
 	case own != "" && own != hash:
@@ -59,10 +73,16 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	case o.Attempt == initializing && own == hash:
 		return m.makeCluster(desired) // others have learned of it before it was complete
 	}
+	lost, err := m.isEmpty(etcdManifest)
+	if err != nil {
+		return none, err
+	}
 	credentials, err := m.exists(kubeletCertificate)
 	switch {
 	case err != nil:
 		return none, err
+	case lost && len(data) > 0 && o.Attempt == joining:
+		return m.restoreEtcd(desired), nil
 	case credentials && o.Attempt == joining:
 		return m.finish(desired), nil
 	}
@@ -119,6 +139,9 @@ func (m *Machine) join(desired *api.NodeConfig) converge.Action {
 func (m *Machine) finish(desired *api.NodeConfig) converge.Action {
 	return converge.Action{Summary: "finish joining the cluster", Do: func(ctx context.Context) error {
 		return m.attempt(ctx, joining, "finishing to join the cluster", func(bool) error {
+			if err := m.restoreKubeconfig(desired.Cluster); err != nil {
+				return err
+			}
 			if desired.Role != api.RoleMaster {
 				return m.Host.Files.Remove(bootstrapKubeconfig)
 			}
@@ -145,8 +168,17 @@ func (m *Machine) attempt(ctx context.Context, what attempt, doing string, do fu
 	if err := m.own(func(o *owned) { o.Attempt, o.Version = what, found.Kubeadm }); err != nil {
 		return err
 	}
-	err = do(before.Attempt != "")
-	if err == nil || before.Attempt == "" && refused(err) {
+	again := before.Attempt != ""
+	if again {
+		if err := m.removeLost(); err != nil {
+			return err
+		}
+	}
+	err = do(again)
+	switch {
+	case err == nil:
+		return m.done(func(o *owned) { o.Attempt = "" })
+	case !again && refused(err):
 		return errors.Join(explain(doing, api.ReasonJoinFailed, err), m.own(func(o *owned) { o.Attempt = "" }))
 	}
 	return explain(doing, api.ReasonJoinFailed, err)
@@ -185,8 +217,32 @@ func (m *Machine) authority() (string, error) {
 	if certificate == nil { // it was cut off while it was written, or is none of kubeadm's: kubeadm says so
 		return "", nil
 	}
-	sum := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return hashOf(certificate), nil
+}
+
+func hashOf(authority *x509.Certificate) string {
+	sum := sha256.Sum256(authority.RawSubjectPublicKeyInfo)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// foreign reports whether this machine has authorities, and none with the hash of its cluster's. It
+// has several while an operator replaces one.
+func (m *Machine) foreign(hash string) (is bool, err error) {
+	content, err := m.Host.Files.Read(caFile)
+	if hash == "" || errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		c, broken := x509.ParseCertificate(block.Bytes)
+		switch {
+		case broken != nil:
+		case hashOf(c) == hash:
+			return false, err
+		default:
+			is = true
+		}
+	}
+	return is, err
 }
 
 // UploadCertificates gives the certificates of the control plane to masters that join, under

@@ -25,9 +25,11 @@ import (
 // is made on it.
 const KubeletKubeconfig = "/etc/kubernetes/kubelet.conf"
 
+const kubeletPKI = "/var/lib/kubelet/pki/"
+
 // kubeletCertificate is what that file names once kubelet has joined with a token. The file is there
 // earlier: kubelet writes it when it starts, before it asks for the certificate.
-const kubeletCertificate = "/var/lib/kubelet/pki/kubelet-client-current.pem"
+const kubeletCertificate = kubeletPKI + "kubelet-client-current.pem"
 
 // What kubeadm and kubelet have besides.
 const (
@@ -132,6 +134,14 @@ func (m *Machine) own(change func(*owned)) error {
 	return m.inventory.Write(inventoryKind, o)
 }
 
+// done records what kubeadm has finished, once its files are on the disk.
+func (m *Machine) done(change func(*owned)) error {
+	if err := m.Host.Kubeadm.Sync(); err != nil {
+		return err
+	}
+	return m.own(change)
+}
+
 // Joined reports whether the machine is a member, as far as the machine itself can tell: kubelet
 // has credentials, and no attempt of kubeadm's is unfinished.
 func (m *Machine) Joined() (bool, error) {
@@ -151,11 +161,14 @@ func (m *Machine) begun(o owned) (bool, error) {
 }
 
 // Serves reports whether the address that the masters share may lead to this machine: it has a
-// control plane, or makes the cluster.
+// control plane of this cluster, or makes the cluster.
 func (m *Machine) Serves(desired *api.NodeConfig) (bool, error) {
 	o, err := m.owned()
 	if err != nil || desired.Cluster.Initialize || o.Attempt == initializing {
 		return err == nil, err
+	}
+	if foreign, err := m.foreign(desired.Cluster.CACertificateHash); foreign || err != nil {
+		return false, err
 	}
 	return m.Joined()
 }

@@ -121,6 +121,9 @@ func (p *preparation) programs(ctx context.Context) error {
 	case unit.File == "disabled":
 		p.do("enable "+kubeletService, p.enableKubelet)
 	}
+	if err := p.syncBeforeKubelet(unit); err != nil {
+		return err
+	}
 	if o.Restart && p.from == "" {
 		p.do("restart "+kubeletService, p.restartKubelet)
 	}

@@ -32,7 +32,7 @@ const (
 // install plans that the machine gets the programs of the archives, once for each set of
 // archives. A machine that is a member, or may have begun to be one, gets back what is gone of the
 // archives that it has, and of others only while it is upgraded: kubeadm, which upgrades the
-// member, and the rest after that.
+// member, and the rest after that. A cluster that is not made yet is made with others.
 func (p *preparation) install(ctx context.Context) error {
 	archives := p.section.ProgramArchives
 	if len(archives) == 0 {
@@ -47,7 +47,8 @@ func (p *preparation) install(ctx context.Context) error {
 		return p.installUpgrader(ctx, o, wanted)
 	}
 	complete := o.Installed == wanted
-	if begun, err := p.begun(o); begun && !complete && !o.Restart || err != nil {
+	begun, err := p.begun(o)
+	if err != nil || begun && !p.unmade(o) && !complete && !o.Restart {
 		return err
 	}
 	for _, path := range o.Programs {
@@ -79,6 +80,11 @@ func (p *preparation) install(ctx context.Context) error {
 		return p.remove(archives)
 	})
 	return nil
+}
+
+// unmade reports whether the machine has begun to make a cluster that nobody knows of yet.
+func (p *preparation) unmade(o owned) bool {
+	return o.Attempt == initializing && p.desired.Cluster != nil && p.desired.Cluster.CACertificateHash == ""
 }
 
 // installUpgrader plans that the agent's own kubeadm is replaced. The archives stay for the rest.

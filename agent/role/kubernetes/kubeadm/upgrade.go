@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,7 +76,7 @@ func (m *Machine) Upgrade(ctx context.Context, desired *api.NodeConfig) ([]conve
 		return nil, converge.Wait(api.ReasonVersionDiffers, "this member is of version %s, and not prepared to be upgraded to %s; the condition %s says why",
 			from, desired.Kubernetes.Version, api.ConditionKubernetesInstalled)
 	}
-	u := &upgrade{Machine: m, version: desired.Kubernetes.Version, ignored: m.unverifiable(desired.Kubernetes)}
+	u := &upgrade{Machine: m, desired: desired, version: desired.Kubernetes.Version, ignored: m.unverifiable(desired.Kubernetes)}
 	if desired.Role != api.RoleMaster {
 		u.node()
 		return u.actions, nil
@@ -89,6 +90,7 @@ func (m *Machine) Upgrade(ctx context.Context, desired *api.NodeConfig) ([]conve
 // upgrade is a plan that is being made.
 type upgrade struct {
 	*Machine
+	desired *api.NodeConfig
 	version string
 	// ignored are kubeadm's checks that do not count.
 	ignored []string
@@ -101,11 +103,31 @@ func (u *upgrade) do(summary string, f func(context.Context) error) {
 
 func (u *upgrade) node() {
 	u.do("upgrade this member to "+u.version+" (kubeadm upgrade node)", func(ctx context.Context) error {
+		if err := u.PassAddressOn(ctx, u.desired); err != nil {
+			return err
+		}
 		if err := u.Host.Kubeadm.UpgradeNode(ctx, u.ignored); err != nil {
 			return u.failed(err)
 		}
-		return u.own(func(o *owned) { o.Version, o.Restart = u.version, true })
+		return u.upgraded()
 	})
+}
+
+// upgraded records that kubeadm has upgraded this member, and removes the snapshots of before
+// earlier upgrades: they have the cluster's Secrets, and would fill the disk.
+func (u *upgrade) upgraded() error {
+	if err := u.done(func(o *owned) { o.Version, o.Restart, o.Applying = u.version, true, "" }); err != nil {
+		return err
+	}
+	all, err := u.Host.Files.Match(u.snapshotFile("*"))
+	errs := []error{err}
+	for _, path := range all {
+		of := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), snapshotPrefix), snapshotSuffix)
+		if earlier, err := newer(u.version, of); earlier && err == nil {
+			errs = append(errs, u.Host.Files.Remove(path))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // master lets the first master upgrade the cluster's configuration, too, after a snapshot.
@@ -127,13 +149,16 @@ func (u *upgrade) master(ctx context.Context) error {
 		u.do("write a snapshot of etcd to "+u.snapshotFile(u.version), u.snapshot)
 	}
 	u.do("upgrade the cluster's configuration and this master to "+u.version+" (kubeadm upgrade apply)", func(ctx context.Context) error {
+		if err := u.PassAddressOn(ctx, u.desired); err != nil {
+			return err
+		}
 		if err := u.own(func(o *owned) { o.Applying = u.version }); err != nil {
 			return err
 		}
 		err := u.Host.Kubeadm.UpgradeApply(ctx, u.version, append(u.ignored, createJob))
 		switch {
 		case err == nil:
-			return u.own(func(o *owned) { o.Version, o.Restart, o.Applying = u.version, true, "" })
+			return u.upgraded()
 		case !again && refused(err): // nothing has begun, and the next attempt has a snapshot of its own
 			return errors.Join(u.failed(err), u.own(func(o *owned) { o.Applying = "" }))
 		}
@@ -183,8 +208,13 @@ func (u *upgrade) first(ctx context.Context) (bool, error) {
 	return cluster.KubernetesVersion != "v"+u.version, nil
 }
 
+const (
+	snapshotPrefix = "etcd-before-"
+	snapshotSuffix = ".db"
+)
+
 func (m *Machine) snapshotFile(version string) string {
-	return filepath.Join(m.StateDirectory, "etcd-before-"+version+".db")
+	return filepath.Join(m.StateDirectory, snapshotPrefix+version+snapshotSuffix)
 }
 
 // Snapshot is the path of the snapshot of etcd that this master has written before the upgrade to
@@ -231,11 +261,12 @@ func (u *upgrade) unsaved(err error) error {
 }
 
 // manifests plans to put back the manifests of components that a killed kubeadm has moved away and
-// not replaced. kubeadm does not do that, and without them no API server may run that it could ask.
+// not replaced, or a power failure has emptied. kubeadm does not do that, and without them no API
+// server may run that it could ask.
 func (u *upgrade) manifests() error {
 	for _, component := range []string{Etcd, APIServer, ControllerManager, Scheduler} {
 		path := directory + "manifests/" + component + ".yaml"
-		there, err := u.exists(path)
+		lost, err := u.isEmpty(path)
 		if err != nil {
 			return err
 		}
@@ -243,7 +274,7 @@ func (u *upgrade) manifests() error {
 		if err != nil {
 			return err
 		}
-		if there || len(copies) == 0 {
+		if !lost || len(copies) == 0 {
 			continue
 		}
 		last := slices.Max(copies) // their names have the time

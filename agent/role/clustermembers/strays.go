@@ -1,0 +1,99 @@
+package clustermembers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/etcd"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// strays plans to remove one etcd member that is of no machine: a master was deleted that was cut
+// off while it joined, before it had a Node. As a learner the member keeps every other master from
+// joining, and with its vote it counts in the quorum for ever.
+//
+// A member is of no machine only if nodehitch makes the cluster, and neither a Node, nor a listed
+// server, nor one that leaves has its name or one of its addresses. It goes if it has not been
+// healthy for etcd.Patience, and the others that vote have a quorum without it. If a master that has
+// no Node has no address either, each member may be that master's, and all stay.
+func (u *update) strays(ctx context.Context, desired *api.NodeConfig) error {
+	if desired.Kubernetes == nil || desired.Cluster == nil || slices.ContainsFunc(u.members, u.unknown) {
+		return nil
+	}
+	members, client, err := u.etcdMembers(ctx)
+	if client == nil || err != nil {
+		return err
+	}
+	known := u.stay(nil)
+	for _, s := range slices.Concat(desired.Cluster.Masters, u.leaving) {
+		known = append(known, etcd.Machine{Addresses: s.Addresses})
+	}
+	machines := etcd.Of(members, known, nil)
+	strays := slices.DeleteFunc(slices.Clone(members), func(m etcd.Member) bool {
+		return slices.ContainsFunc(machines, func(of etcd.Member) bool { return of.ID == m.ID })
+	})
+	if len(strays) == 0 {
+		clear(u.sick)
+		return nil
+	}
+	u.sick.Examine(ctx, client, members, u.now)
+	var problems []error
+	for _, m := range strays {
+		_, sick := u.sick[m.ID]
+		switch {
+		case !sick: // it is somebody's
+		case !u.sick.Lost(m, u.now):
+			problems = append(problems, stays(m, "until it has not been healthy for %v: %v", etcd.Patience, u.sick[m.ID].Why))
+		case !m.Learner && !u.quorumWithout(m, members):
+			problems = append(problems, stays(m, "until enough of the others are healthy"))
+		default:
+			u.do("etcd", fmt.Sprintf("remove the etcd member %s, which is of no server and of no Node", title(m)), func(ctx context.Context) error {
+				if client.Healthy(ctx, m) == nil {
+					return stays(m, "because it is healthy again")
+				}
+				err := client.Remove(ctx, m.ID)
+				if errors.Is(err, etcd.ErrQuorum) {
+					return stays(m, "until enough of the others run: %v", err)
+				}
+				return err
+			})
+			return errors.Join(problems...) // the others are asked again before another one goes
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// unknown reports whether a member is a master of which nothing is known by which its etcd member
+// could be found.
+func (u *update) unknown(m api.ClusterMember) bool {
+	return m.Role == api.RoleMaster && len(m.Addresses) == 0 && !u.hasNode(m.ServerID)
+}
+
+// quorumWithout reports whether the members that vote, but for one, have a quorum.
+func (u *update) quorumWithout(gone etcd.Member, all []etcd.Member) bool {
+	voters, healthy := 0, 0
+	for _, m := range all {
+		if m.Learner || m.ID == gone.ID {
+			continue
+		}
+		voters++
+		if _, sick := u.sick[m.ID]; !sick {
+			healthy++
+		}
+	}
+	return healthy > voters/2
+}
+
+func stays(m etcd.Member, format string, args ...any) error {
+	return converge.Wait(api.ReasonConverging, "the etcd member %s is of no server and of no Node; it stays %s", title(m), fmt.Sprintf(format, args...))
+}
+
+// title is the name of a member, if it has started, and its addresses.
+func title(m etcd.Member) string {
+	return cmp.Or(m.Name, "without a name") + " at " + strings.Join(m.PeerURLs, ", ")
+}
