@@ -25,6 +25,8 @@ type making struct {
 	at     func(*cluster) *sitetest.Machine
 	moment moment
 	lose   func(*cluster, *sitetest.Machine) []*sitetest.Machine
+	// harm is a program of Python's that does before that what the end of a container does not; "" for nothing.
+	harm string
 }
 
 // moment is a state that a machine comes to.
@@ -46,6 +48,24 @@ const (
 	etcdVotes = "curl --silent --fail --output /dev/null --data '{}' --cacert " + etcKube + "pki/etcd/ca.crt --cert " + etcKube + "pki/etcd/healthcheck-client.crt --key " + etcKube +
 		"pki/etcd/healthcheck-client.key https://127.0.0.1:2379/v3/cluster/member/list"
 )
+
+// cutEtcdShort leaves the log of etcd as it is before etcd has written itself into it as a member: with
+// the first three records, which say who it is, where it begins and how it is checked.
+const cutEtcdShort = `
+import glob, os, struct, subprocess
+subprocess.run(["pkill", "-STOP", "-x", "kubelet"], check=True)
+subprocess.run(["pkill", "-KILL", "-x", "etcd"], check=True)
+path = glob.glob("/var/lib/etcd/member/wal/*.wal")[0]
+with open(path, "r+b") as log:
+    size, end = os.path.getsize(path), 0
+    for _ in range(3):
+        log.seek(end)
+        length, = struct.unpack("<q", log.read(8))
+        end += 8 + (length & 0xffffffffffffff) + (length >> 56 & 7 if length < 0 else 0)
+    log.truncate(end)
+    log.truncate(size)
+os.remove("/var/lib/etcd/member/snap/db")
+`
 
 func file(path string) string { return "test -e " + path }
 
@@ -108,6 +128,8 @@ var makings = slices.Concat(
 	runs("a-joining-master", 2, 0, joining, itself, ofJoining),
 	runs("the-owner-while-another", 3, 1, joining, theMaker, ofOwners),
 	runs("all-when-the-master", 1, 1, maker, everyone, ofMakers[6:14:14]),
+	struck(runs("the-master", 1, 1, maker, itself, []moment{{"has-an-etcd-that-has-not-begun", "curl --silent --fail --output /dev/null http://127.0.0.1:2381/health", ""}}),
+		func(m *making) { m.harm = cutEtcdShort }),
 	struck(runs("the-controller-and-the-master", 1, 1, maker, itself, ofMakers[9:12:12]), func(m *making) { m.controller = true }),
 	repeated(4, making{name: "the-controller-at-each-progress", masters: 1, workers: 1, controller: true}),
 	repeated(1, making{name: "the-controller-at-each-progress-of-three", masters: 3, workers: 1, controller: true}),
@@ -194,6 +216,9 @@ func (w *cluster) cutPower(m making) {
 		})
 	} else {
 		at.Run("timeout", "300", "sh", "-c", "until "+m.moment.test+"; do sleep 0.02; done >/dev/null 2>&1")
+	}
+	if m.harm != "" {
+		at.Run("python3", "-c", m.harm)
 	}
 	lose := m.lose(w, at)
 	for _, each := range lose {

@@ -98,7 +98,7 @@ func machine(t *testing.T, role api.Role) *rig {
 		r.doc.ControlPlane = &api.ControlPlaneSection{}
 		r.doc.Cluster.Masters = append(r.doc.Cluster.Masters, api.ClusterServer{ServerID: serverID, Name: "master_node-0", Addresses: []string{r.address.Addr().String()}})
 		r.etcd = newEtcd(t, r.m)
-		for _, port := range []int{10257, 10259} {
+		for _, port := range []int{2381, 10257, 10259} { // etcd, controller manager, scheduler
 			r.m.Answers[port] = host.Answer{Status: http.StatusOK, Body: "ok"}
 		}
 		r.readyz(http.StatusOK, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n")
@@ -153,7 +153,7 @@ func (r *rig) steps() []converge.Step {
 	if r.etcd != nil {
 		etcd = r.etcd.URL
 	}
-	joining := kubeadm.New(kubeadm.Options{Host: h, Files: r.files, StateDirectory: state, ServerID: serverID, EtcdEndpoint: etcd})
+	joining := kubeadm.New(kubeadm.Options{Host: h, Files: r.files, StateDirectory: state, ServerID: serverID, EtcdEndpoint: etcd, Now: r.now})
 	o := kubernetes.Options{Host: h, Kubeadm: joining, Files: r.files, RequestLimit: 5 * time.Second, EtcdEndpoint: etcd, Now: r.now}
 	steps := append(kubernetes.BeforeJoining(o), clustermember.New(clustermember.Options{Host: h, Kubeadm: joining, ServerID: serverID, RequestLimit: 5 * time.Second}))
 	return append(steps, kubernetes.AfterJoining(o)...)

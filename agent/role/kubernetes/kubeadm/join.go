@@ -29,7 +29,7 @@ func (m *Machine) Join(ctx context.Context, desired *api.NodeConfig) ([]converge
 	if actions, err := m.Prepare(ctx, desired); err != nil || len(actions) > 0 {
 		return nil, converge.Wait(api.ReasonNotJoined, "this machine is not prepared for kubeadm; the condition %s says why", api.ConditionKubernetesInstalled)
 	}
-	next, err := m.next(desired)
+	next, err := m.next(ctx, desired)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (m *Machine) Join(ctx context.Context, desired *api.NodeConfig) ([]converge
 }
 
 // next is the one thing to do.
-func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
+func (m *Machine) next(ctx context.Context, desired *api.NodeConfig) (converge.Action, error) {
 	var none converge.Action
 	o, err := m.owned()
 	if err != nil {
@@ -63,6 +63,14 @@ func (m *Machine) next(desired *api.NodeConfig) (converge.Action, error) {
 	hash := c.CACertificateHash
 	switch {
 	case c.Initialize && (o.Attempt != joining || left == nil):
+		if o.Attempt == initializing && hash == "" && len(data) > 0 {
+			switch remove, err := m.remakeEtcd(ctx); {
+			case err != nil:
+				return none, err
+			case remove != nil:
+				return *remove, nil
+			}
+		}
 		return m.makeCluster(desired)
 	case c.Initialize:
 		return none, converge.Wait(api.ReasonJoinFailed, "this machine is to make the cluster, and has %s, which an unfinished join of an earlier cluster has left: `kubeadm reset`, and remove what that leaves; the agent then continues", strings.Join(left, " and "))

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
@@ -49,7 +50,7 @@ type Files interface {
 	Remove(ref api.FileReference) error
 }
 
-// Options are all required, but EtcdEndpoint and Log.
+// Options are all required, but EtcdEndpoint, Now and Log.
 type Options struct {
 	Host  *host.Host
 	Files Files
@@ -59,7 +60,9 @@ type Options struct {
 	ServerID string
 	// EtcdEndpoint is the URL of etcd; "" = etcd.DefaultEndpoint.
 	EtcdEndpoint string
-	Log          *slog.Logger
+	// Now is the clock; nil = time.Now.
+	Now func() time.Time
+	Log *slog.Logger
 }
 
 // Machine is this machine, whose configuration has the section kubernetes.
@@ -68,12 +71,17 @@ type Machine struct {
 	inventory inventory.File
 	etcd      etcd.Access
 	access    kubeapi.Access
+	// unhealthySince is since when the etcd that an attempt to make the cluster has left does not serve.
+	unhealthySince time.Time
 }
 
 // New is the machine.
 func New(o Options) *Machine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return &Machine{
 		Options:   o,
