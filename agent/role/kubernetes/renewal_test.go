@@ -65,6 +65,7 @@ func master(t *testing.T) *rig {
 	r.clock = r.clock.Add(time.Minute)
 	for i, name := range order {
 		r.m.Processes = append(r.m.Processes, host.Process{PID: 40 - i, Program: name, Started: r.clock})
+		r.m.Files["/etc/kubernetes/manifests/"+name+".yaml"] = hosttest.FileState{Content: name, Mode: 0o600}
 	}
 	r.etcd.members = []map[string]any{{"ID": "1", "name": "server-0", "clientURLs": []string{r.etcd.URL}}}
 	r.runs()

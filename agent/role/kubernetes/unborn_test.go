@@ -3,7 +3,6 @@ package kubernetes_test
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,21 +38,14 @@ func TestAnEtcdThatWasEndedBeforeItHadBegunIsMadeAnew(t *testing.T) {
 			if c.known {
 				r.doc.Cluster.CACertificateHash = r.hash
 			}
-			const health = 2381
-			r.m.Answers[health] = c.said
-			r.m.Taken[health] = []host.Listener{{}}
-			r.m.Before = func(change string) {
-				if strings.HasSuffix(change, etcdManifest) {
-					delete(r.m.Taken, health)
-					delete(r.m.Answers, health)
-				}
-			}
+			r.m.Answers[2381] = c.said
+			r.m.Processes = []host.Process{{PID: 7, Program: "etcd"}}
 			r.expect(member, c.first)
 			r.clock = r.clock.Add(c.waits)
 			r.expect(member, c.then)
 			there := slices.ContainsFunc(data, func(path string) bool { _, there := r.m.Files[path]; return there })
-			if there == c.goes {
-				t.Errorf("some of its data is there: %v", there)
+			if runs := len(r.m.Processes) > 0; there == c.goes || runs == c.goes {
+				t.Errorf("some of its data is there: %v; it runs: %v", there, runs)
 			}
 			delete(r.m.Kubernetes.Refuses, "init")
 			if c.goes {

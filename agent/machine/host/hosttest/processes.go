@@ -23,7 +23,7 @@ func (h processes) OfPods(programs ...string) ([]host.Process, error) {
 	return slices.DeleteFunc(slices.Clone(h.Processes), func(p host.Process) bool { return !slices.Contains(programs, p.Program) }), nil
 }
 
-// End does what kubelet does after it, too.
+// End does what kubelet does after it, too: it starts a Pod again whose manifest is there.
 func (h processes) End(p host.Process) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -35,6 +35,10 @@ func (h processes) End(p host.Process) error {
 		return err
 	}
 	h.changes.Command()
+	if _, there := h.Files["/etc/kubernetes/manifests/"+p.Program+".yaml"]; !there {
+		h.Processes = slices.Delete(h.Processes, i, i+1)
+		return nil
+	}
 	h.Processes[i] = host.Process{PID: p.PID + 1000, Program: p.Program, Started: h.now()}
 	return nil
 }

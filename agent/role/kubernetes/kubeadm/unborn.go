@@ -62,7 +62,8 @@ func (m *Machine) remakeEtcd(ctx context.Context) (*converge.Action, error) {
 	}}, nil
 }
 
-// endEtcd takes the manifest away, which kubeadm makes anew, and waits until kubelet has ended etcd.
+// endEtcd takes the manifest away, which kubeadm makes anew, and ends etcd. A kubelet that has found
+// no API server since it was started ends no Pod whose manifest is gone, and starts none again.
 func (m *Machine) endEtcd(ctx context.Context) error {
 	if err := m.Host.Files.Remove(etcdManifest); err != nil {
 		return err
@@ -70,12 +71,17 @@ func (m *Machine) endEtcd(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, etcdEnds)
 	defer cancel()
 	for {
-		listeners, err := m.Host.Ports.Listeners(etcdHealth)
-		if err != nil || len(listeners) == 0 {
+		running, err := m.Host.Processes.OfPods("etcd")
+		if err != nil || len(running) == 0 {
 			return err
 		}
-		if err := sleep.For(ctx, 100*time.Millisecond, nil); err != nil {
-			return converge.Wait(api.ReasonNotJoined, "kubelet has not ended etcd, whose manifest is gone, in %v", etcdEnds)
+		for _, p := range running {
+			if err := m.Host.Processes.End(p); err != nil {
+				return err
+			}
+		}
+		if err := sleep.For(ctx, time.Second, nil); err != nil {
+			return converge.Wait(api.ReasonNotJoined, "etcd, whose manifest is gone, has not ended in %v", etcdEnds)
 		}
 	}
 }
