@@ -70,8 +70,9 @@ type CarriedOver struct {
 	Paused     string   `json:"pausedUpgrade,omitempty"`
 	Renews     string   `json:"renewingMaster,omitempty"`
 
-	VolumeServer      string `json:"volumeServer,omitempty"`
-	VolumeServerShown string `json:"volumeServerShown,omitempty"`
+	VolumeServer      string   `json:"volumeServer,omitempty"`
+	VolumeServerShown string   `json:"volumeServerShown,omitempty"`
+	VolumeMasters     []string `json:"volumeMasters,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.

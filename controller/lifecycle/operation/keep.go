@@ -29,6 +29,8 @@ const (
 
 // healed is what becomes of the PersistentVolumes by a HEAL of the storage server.
 type healed struct {
+	// names are those of the servers that it is about, empty for the entire VNF.
+	names []string
 	// storage: the operation is a HEAL of the storage server that leaves the cluster.
 	storage bool
 	// before is the START, or the END that failed, that this operation continues; nil for none.
@@ -41,10 +43,17 @@ type healed struct {
 }
 
 func (p *postRequest) heals(ctx context.Context) (h healed) {
-	if p.r.Operation != api.Heal || p.before.Params.Cluster == nil || !p.healsStorageServer() {
+	if p.r.Operation != api.Heal || p.before.Params.Cluster == nil {
 		return h
 	}
-	h.storage, h.before, h.volumes = true, p.history.continued(), p.r.PersistentVolumes
+	before, names := p.history.continued()
+	if h.names = p.r.VnfcInstanceIds; len(h.names) == 0 {
+		h.names = names
+	}
+	if !p.healsStorageServer(h.names) {
+		return h
+	}
+	h.storage, h.before, h.volumes = true, before, p.r.PersistentVolumes
 	if h.before != nil {
 		h.volumes, h.oldServerIsOffBy = cmp.Or(h.volumes, h.before.PersistentVolumes), h.before.OldServerIsOffBy
 	}
@@ -67,16 +76,23 @@ func (p *postRequest) waits(h healed) bool {
 	return p.r.Phase == api.PhaseEnd && h.volumes == "" && p.t.Instance.CarriedOver.VolumeServer != ""
 }
 
-// continued is the START, or the END that failed, that an END continues; nil for none.
-func (h history) continued() *store.Operation {
-	if h.request.Phase != api.PhaseEnd || len(h.operations) == 0 {
-		return nil
+// continued is the START, or the END that failed, that an END continues, nil for none, and the
+// names of the servers that it is about: those of its START if it names none itself.
+func (h history) continued() (before *store.Operation, names []string) {
+	if h.request.Phase != api.PhaseEnd {
+		return nil, nil
 	}
-	o := &h.operations[0]
-	if !sameKind(o.Request, h.request) || (o.Phase == api.PhaseStart) == (o.State == api.Failed) {
-		return nil
+	for i := range h.operations {
+		o := &h.operations[i]
+		if !sameKind(o.Request, h.request) || (o.Phase == api.PhaseStart) == (o.State == api.Failed) {
+			break
+		}
+		before = cmp.Or(before, o)
+		if names = o.Request.VnfcInstanceIds; len(names) > 0 || o.Phase == api.PhaseStart {
+			break
+		}
 	}
-	return o
+	return before, names
 }
 
 func (p *postRequest) keepsByDefault() bool {
@@ -84,10 +100,18 @@ func (p *postRequest) keepsByDefault() bool {
 	return s != nil && s.KeepVolumes
 }
 
-// healsAll reports whether the operation is a HEAL of the entire VNF: the cluster goes with its
-// PersistentVolumes, and nothing is left to keep.
-func (p *postRequest) healsAll() bool {
-	return p.r.Operation == api.Heal && (len(p.r.VnfcInstanceIds) == 0 || allOf(p.known.all, p.known.namedBy(p.r)))
+// endsCluster reports whether the operation is a HEAL of the entire VNF that leaves no master of
+// the cluster before: it went with its PersistentVolumes, and nothing is left to keep. An END without names
+// alone does not say so: a client of an older Tacker may not know which servers it was about.
+func (p *postRequest) endsCluster() bool {
+	if p.r.Operation != api.Heal || p.next.Topology == nil || len(p.healed.names) > 0 && !allOf(p.known.all, p.known.namedBy(p.healed.names)) {
+		return false
+	}
+	masters := p.t.Instance.CarriedOver.VolumeMasters
+	if len(masters) == 0 { // an older controller has not noted them
+		masters = p.known.masters
+	}
+	return len(masters) > 0 && !slices.ContainsFunc(p.next.Topology.Servers, func(s api.Server) bool { return slices.Contains(masters, s.ID) })
 }
 
 // keeps reports whether the HEAL keeps the PersistentVolumes.

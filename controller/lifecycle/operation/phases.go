@@ -104,7 +104,7 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	if upgrades(p.r) {
 		p.t.Instance.CarriedOver.Paused = ""
 	}
-	if op.OldServerIsOffBy != "" || p.healsAll() {
+	if op.OldServerIsOffBy != "" || p.endsCluster() {
 		p.t.Instance.CarriedOver.VolumeServer, p.t.Instance.CarriedOver.VolumeServerShown = "", ""
 	}
 	e, err := p.s.Reconciler.Apply(p.t)

@@ -12,7 +12,7 @@ import (
 // addStorageServer is addStorage for a cluster's storage server. If another server was told of
 // the volumes while a heal would have kept PersistentVolumes, and is not known to be gone, it
 // withholds them: two that mount one filesystem destroy it. Other parameters do not change that.
-func (n *Node) addStorageServer(in Input, s api.Server, c *CarriedOver) []VolumeUse {
+func (n *Node) addStorageServer(in Input, s api.Server, masters []string, c *CarriedOver) []VolumeUse {
 	wanted := in.Params.Cluster.StorageServer
 	if in.Withdraw { // then no client writes, and the specification has the next server mount at once
 		c.VolumeServer = ""
@@ -30,7 +30,7 @@ func (n *Node) addStorageServer(in Input, s api.Server, c *CarriedOver) []Volume
 			uses[i].NodeID = c.VolumeServer // its last document names them, and no other instance may have them
 		}
 	case wanted.KeepVolumes && !in.Withdraw && n.Config.Storage != nil:
-		c.VolumeServer = n.ID
+		c.VolumeServer, c.VolumeMasters = n.ID, masters
 	}
 	return uses
 }

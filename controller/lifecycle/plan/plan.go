@@ -134,6 +134,9 @@ type CarriedOver struct {
 	// VolumeServerShown is what the cloud last showed of it, for people; empty while it is the
 	// storage server, and before the cloud is asked.
 	VolumeServerShown string
+	// VolumeMasters are the masters of the cluster whose PersistentVolumes are kept, ordered: those
+	// beside VolumeServer, and later ones as long as one of them stays. Empty if it is not known.
+	VolumeMasters []string
 }
 
 // Output is the plan.
@@ -209,6 +212,10 @@ func Make(in Input) Output {
 	if len(out.Faults) > 0 || in.Topology == nil {
 		return out
 	}
+	masters := assigned.Servers(api.RoleMaster)
+	if slices.ContainsFunc(out.CarriedOver.VolumeMasters, func(id string) bool { return slices.Contains(masters, id) }) {
+		out.CarriedOver.VolumeMasters = masters
+	}
 	for _, s := range in.Topology.Servers {
 		role, ok := assigned.Roles[s.ID]
 		if !ok {
@@ -217,7 +224,7 @@ func Make(in Input) Output {
 		n := newNode(in, s, role)
 		switch role {
 		case api.RoleStorage: // there is one of it, or of the registry
-			out.Volumes = n.addStorageServer(in, s, &out.CarriedOver)
+			out.Volumes = n.addStorageServer(in, s, masters, &out.CarriedOver)
 		case api.RoleRegistry:
 			out.Volumes = n.addRegistry(in, s)
 		case api.RoleMaster, api.RoleWorker:
