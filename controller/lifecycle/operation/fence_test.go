@@ -2,6 +2,7 @@ package operation_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -73,4 +74,51 @@ func TestARepeatedHealOfTheEntireVNFThatLeavesAMaster(t *testing.T) {
 	next.Servers[0] = lifecycletest.Server(third, "storage")
 	w.Post(lifecycletest.Heal(api.PhaseEnd, next))
 	wantVolume(w, third, false)
+}
+
+// Only PersistentVolumes that are withdrawn, and the END of that heal, let the next server mount beside the old one: a START
+// may be taken back, and no other operation replaces the storage server.
+func TestAWithdrawalThatIsNotOverLiftsNoFence(t *testing.T) {
+	withdraw := saying(lifecycletest.Heal(api.PhaseStart, nil, replacement), api.WithdrawPersistentVolumes)
+	change := lifecycletest.Request(api.ChangeExtConn, api.PhaseStart)
+	next := lifecycletest.HealedTopology(replacement)
+	for name, c := range map[string]struct {
+		start api.OperationRequest
+		// owner is what the master answers, end the request after that.
+		owner func(*lifecycletest.World)
+		end   *api.OperationRequest
+		told  bool
+	}{
+		"a heal":                              {withdraw, func(*lifecycletest.World) {}, nil, false},
+		"a change of connectivity":            {change, func(*lifecycletest.World) {}, nil, false},
+		"a heal that is refused":              {withdraw, inUse, nil, false},
+		"a change of connectivity, refused":   {change, inUse, nil, false},
+		"a heal, withdrawn":                   {withdraw, (*lifecycletest.World).ReportAbsent, nil, false},
+		"a heal, withdrawn, and its END":      {withdraw, (*lifecycletest.World).ReportAbsent, &api.OperationRequest{Operation: api.Heal, VnfcInstanceIds: withdraw.VnfcInstanceIds, Topology: next}, true},
+		"a heal, withdrawn, and a scaling":    {withdraw, (*lifecycletest.World).ReportAbsent, ref(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, next)), false},
+		"a change, withdrawn, and its END":    {change, (*lifecycletest.World).ReportAbsent, &api.OperationRequest{Operation: api.ChangeExtConn, Topology: next}, false},
+		"a change, withdrawn, and a heal":     {change, (*lifecycletest.World).ReportAbsent, &api.OperationRequest{Operation: api.Heal, VnfcInstanceIds: withdraw.VnfcInstanceIds, Topology: next}, false},
+		"a heal, refused, and its END anyway": {withdraw, inUse, &api.OperationRequest{Operation: api.Heal, VnfcInstanceIds: withdraw.VnfcInstanceIds, Topology: next}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, cloud := lifecycletest.Keeping(t)
+			cloud.Stacks[lifecycletest.StackOne] = lifecycletest.HealedTopology(replacement)
+			w.MustCancel(w.Post(healEnd()))
+			w.Post(c.start)
+			wantVolume(w, replacement, false)
+			if c.owner(w); c.end != nil {
+				w.Post(*c.end)
+			}
+			wantVolume(w, replacement, c.told)
+			w.Wait(24 * time.Hour) // nothing is in force any more but the END
+			wantVolume(w, replacement, c.told)
+		})
+	}
+}
+
+func ref[T any](v T) *T { return &v }
+
+// inUse is a report of the master that a claim uses a PersistentVolume.
+func inUse(w *lifecycletest.World) {
+	w.ReportVolumes(lifecycletest.MasterServer, api.ConditionFalse, api.ReasonInUse, "pv1 is Bound, by claim shop/data")
 }

@@ -100,6 +100,14 @@ func (p *postRequest) keepsByDefault() bool {
 	return s != nil && s.KeepVolumes
 }
 
+// withdrawn reports whether the operation is the END of a HEAL of the storage server whose START has
+// withdrawn the PersistentVolumes: no client writes, and the specification has the next server mount
+// at once. A START that found no master to ask has no target.
+func (p *postRequest) withdrawn() bool {
+	start := p.history.awaited(p.t.Instance.AwaitingEndSequence)
+	return p.healed.storage && p.before.WithdrawPersistentVolumes && start != nil && len(start.Targets) > 0
+}
+
 // endsCluster reports whether the operation is a HEAL of the entire VNF that leaves no master of
 // the cluster before: it went with its PersistentVolumes, and nothing is left to keep. An END without names
 // alone does not say so: a client of an older Tacker may not know which servers it was about.

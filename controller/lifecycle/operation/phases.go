@@ -100,12 +100,12 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err
 	}
+	if op.OldServerIsOffBy != "" || p.withdrawn() || p.endsCluster() {
+		p.t.Instance.CarriedOver.VolumeServer, p.t.Instance.CarriedOver.VolumeServerShown = "", ""
+	}
 	p.t.Instance.AwaitingEndSequence = 0
 	if upgrades(p.r) {
 		p.t.Instance.CarriedOver.Paused = ""
-	}
-	if op.OldServerIsOffBy != "" || p.endsCluster() {
-		p.t.Instance.CarriedOver.VolumeServer, p.t.Instance.CarriedOver.VolumeServerShown = "", ""
 	}
 	e, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {

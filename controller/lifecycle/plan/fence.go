@@ -11,12 +11,10 @@ import (
 
 // addStorageServer is addStorage for a cluster's storage server. If another server was told of
 // the volumes while a heal would have kept PersistentVolumes, and is not known to be gone, it
-// withholds them: two that mount one filesystem destroy it. Other parameters do not change that.
+// withholds them: two that mount one filesystem destroy it. Other parameters do not change that,
+// nor does a withdrawal of the PersistentVolumes, which may be taken back until its END has come.
 func (n *Node) addStorageServer(in Input, s api.Server, masters []string, c *CarriedOver) []VolumeUse {
 	wanted := in.Params.Cluster.StorageServer
-	if in.Withdraw { // then no client writes, and the specification has the next server mount at once
-		c.VolumeServer = ""
-	}
 	fenced := c.VolumeServer != "" && c.VolumeServer != n.ID
 	if fenced {
 		n.withhold(api.SectionStorage, api.ReasonOldServerMayWrite, mayWrite(in, wanted))
@@ -29,7 +27,7 @@ func (n *Node) addStorageServer(in Input, s api.Server, masters []string, c *Car
 		for i := range uses {
 			uses[i].NodeID = c.VolumeServer // its last document names them, and no other instance may have them
 		}
-	case wanted.KeepVolumes && !in.Withdraw && n.Config.Storage != nil:
+	case wanted.KeepVolumes && n.Config.Storage != nil:
 		c.VolumeServer, c.VolumeMasters = n.ID, masters
 	}
 	return uses
