@@ -122,3 +122,67 @@ func ref[T any](v T) *T { return &v }
 func inUse(w *lifecycletest.World) {
 	w.ReportVolumes(lifecycletest.MasterServer, api.ConditionFalse, api.ReasonInUse, "pv1 is Bound, by claim shop/data")
 }
+
+// third is the server that takes the place of replacement.
+var third = lifecycletest.UUID(1, 3)
+
+// An operator's statement is about the server that may write when it is made, and about no later one.
+func TestAStatementIsAboutOneServer(t *testing.T) {
+	end := lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(third), replacement)
+	keyed := func(r api.OperationRequest, key string) api.OperationRequest {
+		r.IdempotencyKey = key
+		return r
+	}
+	again := func(w *lifecycletest.World) { // Tacker's retry says it again, with the keys of before and the server that it knew
+		w.Post(keyed(off(healStart()), "occurrence:HEAL:START"))
+		w.Post(keyed(off(end), "occurrence:HEAL:END"))
+	}
+	for name, c := range map[string]struct {
+		next func(*lifecycletest.World)
+		told bool
+	}{
+		"an END that follows": {func(w *lifecycletest.World) { w.Post(end) }, false},
+		"a heal that follows": {func(w *lifecycletest.World) {
+			w.Post(lifecycletest.Heal(api.PhaseStart, nil, replacement))
+			w.Post(end)
+		}, false},
+		"Tacker's retry": {again, false},
+		"Tacker's retry, and a word": {func(w *lifecycletest.World) {
+			again(w)
+			w.MustCancel(w.Operations()[0])
+			w.Post(off(lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(third), third)))
+		}, true},
+		"it is said of the next one": {func(w *lifecycletest.World) { w.Post(off(end)) }, true},
+		"it is said of the server that has the volumes": {func(w *lifecycletest.World) {
+			w.MustCancel(w.Post(off(healEnd())))
+			w.Post(end)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, cloud := lifecycletest.Keeping(t)
+			w.Post(keyed(off(healStart()), "occurrence:HEAL:START"))
+			w.MustCancel(w.Post(keyed(off(healEnd()), "occurrence:HEAL:END")))
+			wantVolume(w, replacement, true)
+			cloud.Stacks[lifecycletest.StackOne] = lifecycletest.HealedTopology(replacement)
+			c.next(w)
+			wantVolume(w, third, c.told)
+		})
+	}
+}
+
+// The statement of a START ends with it: a heal that was given up says nothing of the next one.
+func TestTheStatementOfAStartEndsAtItsDeadline(t *testing.T) {
+	w, _ := lifecycletest.Keeping(t)
+	w.Post(off(healStart()))
+	w.Wait(30 * time.Minute)
+	w.Post(healEnd())
+	wantVolume(w, replacement, false)
+}
+
+// A START is refused that says of a server that it is off which is not the one that may write.
+func TestAStatementAboutAnotherServerIsRefused(t *testing.T) {
+	w, cloud := lifecycletest.Keeping(t)
+	w.MustCancel(w.Post(healEnd()))
+	cloud.Stacks[lifecycletest.StackOne] = lifecycletest.HealedTopology(replacement)
+	wantFaults(t, w, off(lifecycletest.Heal(api.PhaseStart, nil, replacement)), "/oldServerIsOff may still write is "+lifecycletest.StorageServer)
+}

@@ -38,8 +38,9 @@ type healed struct {
 	// volumes is what becomes of them: what the request says, or the operation before, or the
 	// parameters; "" if none of them does, and so as the specification has it.
 	volumes api.PersistentVolumesAtHeal
-	// oldServerIsOffBy is who stated that the old server is off, "" for nobody.
-	oldServerIsOffBy string
+	// oldServerIsOffBy is who stated that the old server is off, "" for nobody; oldServerOff is the
+	// server, "" if none could write.
+	oldServerIsOffBy, oldServerOff string
 }
 
 func (p *postRequest) heals(ctx context.Context) (h healed) {
@@ -55,19 +56,47 @@ func (p *postRequest) heals(ctx context.Context) (h healed) {
 	}
 	h.storage, h.before, h.volumes = true, before, p.r.PersistentVolumes
 	if h.before != nil {
-		h.volumes, h.oldServerIsOffBy = cmp.Or(h.volumes, h.before.PersistentVolumes), h.before.OldServerIsOffBy
+		h.volumes = cmp.Or(h.volumes, h.before.PersistentVolumes)
 	}
 	withdrawn := p.r.Phase == api.PhaseEnd && p.before.WithdrawPersistentVolumes
 	if h.volumes == "" && p.keepsByDefault() && !withdrawn {
 		h.volumes = api.KeepPersistentVolumes
 	}
-	if p.r.OldServerIsOff {
-		h.oldServerIsOffBy = cmp.Or(event.Caller(ctx), "the controller")
-	}
-	if h.volumes != api.KeepPersistentVolumes && !p.waits(h) {
-		h.oldServerIsOffBy = ""
+	if h.volumes == api.KeepPersistentVolumes || p.waits(h) {
+		h.oldServerIsOffBy, h.oldServerOff = p.statement(ctx, h)
 	}
 	return h
+}
+
+// statement is who stated that an old storage server is off, and which one: the one that may write
+// and is to be replaced. It is never about a later one, and so neither is its repetition by the same key:
+// Tacker's retry says again what was said of the server before. That of a START lasts until its
+// deadline; the server may serve again once that heal was given up.
+func (p *postRequest) statement(ctx context.Context, h healed) (by, server string) {
+	server = p.t.Instance.CarriedOver.VolumeServer
+	if !p.r.OldServerIsOff {
+		if o := h.before; o != nil && o.OldServerOff != "" && o.OldServerOff == server && p.t.Now.Before(o.Deadline) {
+			return o.OldServerIsOffBy, server
+		}
+		return "", ""
+	}
+	by = cmp.Or(event.Caller(ctx), "the controller")
+	if o, _, err := p.history.byKey(); err == nil && o.OldServerIsOffBy != "" {
+		server = o.OldServerOff
+	}
+	if p.r.Phase == api.PhaseEnd && server == p.storageServer() {
+		server = "" // it is the new one
+	}
+	return by, server
+}
+
+// storageServer is the storage server that the request brings, "" for none.
+func (p *postRequest) storageServer() string {
+	servers := topology.Assign(p.before.Params, p.next.Topology, fault.Root).Servers(api.RoleStorage)
+	if len(servers) == 0 {
+		return ""
+	}
+	return servers[0]
 }
 
 // waits reports whether the END may wait for an old storage server although it keeps nothing: the
@@ -106,6 +135,13 @@ func (p *postRequest) keepsByDefault() bool {
 func (p *postRequest) withdrawn() bool {
 	start := p.history.awaited(p.t.Instance.AwaitingEndSequence)
 	return p.healed.storage && p.before.WithdrawPersistentVolumes && start != nil && len(start.Targets) > 0
+}
+
+// liftsFence reports whether with this END a storage server may mount although another one was told of
+// the volumes: nobody writes to them through that one any more.
+func (p *postRequest) liftsFence() bool {
+	off := p.healed.oldServerOff
+	return p.withdrawn() || p.endsCluster() || off != "" && off == p.t.Instance.CarriedOver.VolumeServer
 }
 
 // endsCluster reports whether the operation is a HEAL of the entire VNF that leaves no master of
@@ -151,6 +187,9 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
 	}
 	if p.r.OldServerIsOff && !p.keeps() && !p.waits(p.healed) {
 		wrong(atServerOff, "is true, and the PersistentVolumes are not kept, so nothing waits for the old server; leave it out")
+	}
+	if server := p.healed.oldServerOff; p.r.Phase == api.PhaseStart && server != "" && server == p.t.Instance.CarriedOver.VolumeServer && !p.known.namedBy(p.healed.names)[server] {
+		wrong(atServerOff, "is true, and the storage server that may still write is %s, which the START does not name; leave it out, or state first that this one is off, with the END of a HEAL", server)
 	}
 	if len(faults) > 0 || !p.keeps() || len(out.Faults) > 0 {
 		return faults

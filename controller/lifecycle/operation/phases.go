@@ -24,6 +24,7 @@ func (p *postRequest) begin() (store.Operation, error) {
 			Targets: []api.OperationTarget{}, Withheld: []api.Withheld{}, Warnings: []api.Fault{},
 		},
 		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Epoch: p.t.Store.Epoch(),
+		OldServerOff: p.healed.oldServerOff,
 	}
 	if p.r.StackID == "" && p.r.Operation == api.Terminate {
 		op.StackID = p.before.StackID
@@ -100,7 +101,7 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err
 	}
-	if op.OldServerIsOffBy != "" || p.withdrawn() || p.endsCluster() {
+	if p.liftsFence() {
 		p.t.Instance.CarriedOver.VolumeServer, p.t.Instance.CarriedOver.VolumeServerShown = "", ""
 	}
 	p.t.Instance.AwaitingEndSequence = 0
