@@ -70,9 +70,10 @@ type CarriedOver struct {
 	Paused     string   `json:"pausedUpgrade,omitempty"`
 	Renews     string   `json:"renewingMaster,omitempty"`
 
-	VolumeServer      string   `json:"volumeServer,omitempty"`
-	VolumeServerShown string   `json:"volumeServerShown,omitempty"`
-	VolumeMasters     []string `json:"volumeMasters,omitempty"`
+	VolumeServer      string            `json:"volumeServer,omitempty"`
+	VolumeServerShown string            `json:"volumeServerShown,omitempty"`
+	VolumeMasters     []string          `json:"volumeMasters,omitempty"`
+	VolumeIDs         map[string]string `json:"volumeIds,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.

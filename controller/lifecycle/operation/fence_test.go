@@ -1,9 +1,12 @@
 package operation_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -185,4 +188,110 @@ func TestAStatementAboutAnotherServerIsRefused(t *testing.T) {
 	w.MustCancel(w.Post(healEnd()))
 	cloud.Stacks[lifecycletest.StackOne] = lifecycletest.HealedTopology(replacement)
 	wantFaults(t, w, off(lifecycletest.Heal(api.PhaseStart, nil, replacement)), "/oldServerIsOff may still write is "+lifecycletest.StorageServer)
+}
+
+// otherVolume is what takes the place of Volume.
+var otherVolume = lifecycletest.UUID(9, 2)
+
+// emptied is the topology with another volume, on the storage server.
+func emptied(t *api.Topology) *api.Topology {
+	t.Volumes[0].ID, t.Servers[0].VolumeIds = otherVolume, []string{otherVolume}
+	return t
+}
+
+// PersistentVolumes that are kept lead to one volume. Whatever request brings another one, no document names it: it is empty.
+func TestNoDocumentNamesAnotherVolumeWhilePersistentVolumesAreKept(t *testing.T) {
+	next := emptied(lifecycletest.HealedTopology(replacement))
+	scale := lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, next)
+	put := func(w *lifecycletest.World, t *api.Topology) {
+		w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: t})
+	}
+	for name, c := range map[string]struct {
+		do     func(*lifecycletest.World, *lifecycletest.Cloud)
+		server string
+		told   bool
+	}{
+		"a scaling": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) { w.MustCancel(w.Post(scale)) }, replacement, false},
+		"a PUT":     {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) { put(w, next) }, replacement, false},
+		"a PUT with the same server": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) {
+			put(w, emptied(lifecycletest.FullTopology()))
+		}, lifecycletest.StorageServer, false},
+		"an END whose server is off": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) {
+			w.MustCancel(w.Post(scale))
+			refuses(w, off(lifecycletest.Heal(api.PhaseEnd, next, replacement)))
+		}, replacement, false},
+		"parameters that keep nothing": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) {
+			w.MustCancel(w.Post(scale))
+			w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.10.0.0/24")})
+		}, replacement, false},
+		"a withdrawal": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) {
+			cloud.Stacks[lifecycletest.StackOne] = lifecycletest.FullTopology()
+			w.Post(saying(healStart(), api.WithdrawPersistentVolumes))
+			w.ReportAbsent()
+			w.Post(lifecycletest.Heal(api.PhaseEnd, next, replacement))
+		}, replacement, true},
+		"the entire VNF": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) {
+			w.Post(lifecycletest.Heal(api.PhaseEnd, emptied(madeAnew())))
+		}, replacement, true},
+		"another cluster": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) { put(w, emptied(madeAnew())) }, replacement, true},
+		"a volume that was adopted": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) {
+			put(w, emptied(lifecycletest.FullTopology()))
+			_, err := w.Permits.Adopt(w.Ctx, otherVolume, lifecycletest.UUID(8, 1))
+			w.Must(err)
+		}, lifecycletest.StorageServer, true},
+		"the volume is given back": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) {
+			w.MustCancel(w.Post(scale))
+			put(w, lifecycletest.HealedTopology(replacement))
+		}, replacement, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, cloud := lifecycletest.Keeping(t)
+			cloud.Stacks[lifecycletest.StackOne] = next
+			c.do(w, cloud)
+			w.Restart()
+			w.Source, w.Lifecycle.Instances.Observer.Source = cloud, cloud
+			cloud.Replaced(c.server)
+			cloud.Left.Volumes[otherVolume] = []string{c.server}
+			if !c.told {
+				cloud.Left.Volumes[lifecycletest.Volume] = nil // Heat has detached it
+			}
+			w.Clock.Advance(time.Minute)
+			w.Must(w.Lifecycle.Discovery.CheckFences(w.Ctx))
+			wantVolume(w, c.server, c.told)
+			if withheld := w.Node(c.server).Withheld; !c.told && !slices.ContainsFunc(withheld, func(h api.Withheld) bool {
+				return h.Reason == api.ReasonVolumeReplaced && strings.Contains(h.Message, lifecycletest.Volume) && strings.Contains(h.Message, otherVolume)
+			}) {
+				t.Errorf("what is withheld is %+v", withheld)
+			}
+		})
+	}
+}
+
+// A START whose stack has another volume already is refused for that reason alone, before anything is in force.
+func TestAStartFindsAnotherVolume(t *testing.T) {
+	w, cloud := lifecycletest.Keeping(t)
+	cloud.Stacks[lifecycletest.StackOne] = emptied(lifecycletest.FullTopology())
+	refuses(w, healStart())
+	refuses(w, off(healStart()))
+	wantVolume(w, lifecycletest.StorageServer, true)
+}
+
+// What the cloud shows of another volume is no proof: the old server may write to the one that the PersistentVolumes are on.
+func TestTheCloudShowsTheVolumeOfThePersistentVolumes(t *testing.T) {
+	w, cloud := lifecycletest.Keeping(t)
+	w.MustCancel(w.Post(lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, emptied(lifecycletest.HealedTopology(replacement)))))
+	cloud.Left = &stack.Remains{Servers: map[string]string{replacement: "ACTIVE"},
+		Volumes: map[string][]string{otherVolume: {replacement}, lifecycletest.Volume: {lifecycletest.StorageServer}}}
+	w.Must(w.Lifecycle.Discovery.CheckFences(w.Ctx))
+	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: lifecycletest.HealedTopology(replacement)})
+	wantVolume(w, replacement, false)
+}
+
+// refuses wants the request to be refused because of the volume alone.
+func refuses(w *lifecycletest.World, r api.OperationRequest) {
+	w.Helper()
+	_, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
+	if found := faults(w, err); len(found) != 1 || !strings.Contains(found[0].Message, "are kept are on "+lifecycletest.Volume) {
+		w.Errorf("the request is refused with %v", found)
+	}
 }

@@ -162,7 +162,7 @@ func (p *postRequest) endsCluster() bool {
 func (p *postRequest) keeps() bool { return p.healed.volumes == api.KeepPersistentVolumes }
 
 // checkHealed refuses a request whose word on the PersistentVolumes cannot be followed.
-func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
+func (p *postRequest) checkHealed(out plan.Output) (faults fault.List, err error) {
 	wrong := func(at fault.At, format string, args ...any) {
 		faults = append(faults, at.Fault(fmt.Sprintf(format, args...)))
 	}
@@ -173,7 +173,7 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
 		if p.r.OldServerIsOff {
 			wrong(atServerOff, "belongs to a HEAL that names the storage server, and not every server; leave it out")
 		}
-		return faults
+		return faults, nil
 	}
 	asked, before := p.r.PersistentVolumes, p.healed.before
 	switch {
@@ -192,12 +192,13 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
 		wrong(atServerOff, "is true, and the storage server that may still write is %s, which the START does not name; leave it out, or state first that this one is off, with the END of a HEAL", server)
 	}
 	if len(faults) > 0 || !p.keeps() || len(out.Faults) > 0 {
-		return faults
+		return faults, nil
 	}
-	if p.r.Phase == api.PhaseStart {
-		return p.checkKeep(out)
+	faults, err = p.checkVolumeIDs()
+	if err == nil && p.r.Phase == api.PhaseStart {
+		faults = append(faults, p.checkKeep(out)...)
 	}
-	return p.checkVolumeIDs()
+	return faults, err
 }
 
 // checkKeep is each reason why the PersistentVolumes cannot stay while their storage server is
@@ -237,9 +238,10 @@ func (p *postRequest) checkKeep(out plan.Output) (faults fault.List) {
 			wrong("PersistentVolume %s has the mount option %q; NFSv3 clients lose their locks without notice if the server is replaced", pv.Name, option)
 		}
 	}
+	replaced := slices.ContainsFunc(out.Nodes[i].Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonVolumeReplaced })
 	for _, n := range out.Nodes {
 		for _, w := range n.Withheld {
-			if w.Section == api.SectionPersistentVolumes && w.Reason == api.ReasonWaitingForExports {
+			if w.Section == api.SectionPersistentVolumes && w.Reason == api.ReasonWaitingForExports && !replaced { // that is said
 				wrong("%s, so it may not have the record of its clients on the volume; heal once it does", w.Message)
 			}
 		}
@@ -290,33 +292,38 @@ func (p *postRequest) checkCloud() fault.List {
 	return faults
 }
 
-// checkVolumeIDs refuses an END with which a volume of the storage server is another one: the
-// PersistentVolumes would lead to other data.
-func (p *postRequest) checkVolumeIDs() (faults fault.List) {
+// checkVolumeIDs refuses a request with which a volume of the storage server is another one: the
+// PersistentVolumes would lead to other data. The plan would withhold it; an older controller has not
+// noted which one it is.
+func (p *postRequest) checkVolumeIDs() (faults fault.List, err error) {
 	if p.before.Topology == nil || p.next.Topology == nil {
-		return nil
+		return nil, nil
 	}
+	kept := p.t.Instance.CarriedOver.VolumeIDs
 	for _, wanted := range p.before.Params.Cluster.StorageServer.Volumes {
-		of := func(t *api.Topology) (id string, at int) {
-			at = slices.IndexFunc(t.Volumes, func(v api.TopologyVolume) bool { return v.ResourceID == wanted.ResourceID })
-			if at >= 0 {
-				id = t.Volumes[at].ID
-			}
-			return id, at
+		of := func(v api.TopologyVolume) bool { return v.ResourceID == wanted.ResourceID }
+		before, at := kept[wanted.ResourceID], slices.IndexFunc(p.next.Topology.Volumes, of)
+		if i := slices.IndexFunc(p.before.Topology.Volumes, of); kept == nil && i >= 0 {
+			before = p.before.Topology.Volumes[i].ID
 		}
-		old, _ := of(p.before.Topology)
-		now, at := of(p.next.Topology)
-		if old == "" || now == "" || old == now {
+		if before == "" || at < 0 || p.next.Topology.Volumes[at].ID == before {
+			continue
+		}
+		now := p.next.Topology.Volumes[at].ID
+		record, _, err := p.t.Volumes().Get(now)
+		if err != nil {
+			return nil, err
+		}
+		if record.FilesystemUUID != "" && record.FilesystemUUID != api.FilesystemUUID(now) { // it was adopted
 			continue
 		}
 		place := desired.AtStack
 		if p.r.Topology != nil {
 			place = desired.AtTopology.Key("volumes").Index(at).Key("id")
 		}
-		faults = append(faults, place.Fault(fmt.Sprintf("the volume %q is %s; the PersistentVolumes that are kept are on %s: "+
-			"give the new storage server that one, or delete the claims and heal with withdraw", wanted.ResourceID, now, old)))
+		faults = append(faults, place.Fault(plan.VolumeReplaced(wanted.ResourceID, now, before)))
 	}
-	return faults
+	return faults, nil
 }
 
 // stranded is the problem of an END whose PersistentVolumes point to another server than the
@@ -366,7 +373,7 @@ func (s *Service) lookAtOld(ctx context.Context, r api.OperationRequest, o *stac
 				servers = []string{server.ID}
 			}
 		}
-		for _, v := range d.Topology.Volumes {
+		for _, v := range slices.Concat(d.Topology.Volumes, volumesOf(o.Topology())) {
 			volumes = append(volumes, v.ID)
 		}
 		return nil
@@ -387,6 +394,13 @@ func (s *Service) lookAtOld(ctx context.Context, r api.OperationRequest, o *stac
 		return err
 	}
 	return nil
+}
+
+func volumesOf(t *api.Topology) []api.TopologyVolume {
+	if t == nil {
+		return nil
+	}
+	return t.Volumes
 }
 
 // goesWith reports whether what stands in this nested stack is replaced with the server.

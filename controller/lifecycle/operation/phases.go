@@ -101,8 +101,11 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err
 	}
-	if p.liftsFence() {
-		p.t.Instance.CarriedOver.VolumeServer, p.t.Instance.CarriedOver.VolumeServerShown = "", ""
+	if c := &p.t.Instance.CarriedOver; p.liftsFence() {
+		c.VolumeServer, c.VolumeServerShown = "", ""
+		if p.withdrawn() || p.endsCluster() {
+			c.VolumeIDs = nil
+		}
 	}
 	p.t.Instance.AwaitingEndSequence = 0
 	if upgrades(p.r) {

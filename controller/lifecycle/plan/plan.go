@@ -137,6 +137,9 @@ type CarriedOver struct {
 	// VolumeMasters are the masters of the cluster whose PersistentVolumes are kept, ordered: those
 	// beside VolumeServer, and later ones as long as one of them stays. Empty if it is not known.
 	VolumeMasters []string
+	// VolumeIDs are the volumes, by their resource ids, that registered PersistentVolumes which are
+	// kept are on. No document names another one for the same resource. Empty if it is not known.
+	VolumeIDs map[string]string
 }
 
 // Output is the plan.
@@ -213,9 +216,7 @@ func Make(in Input) Output {
 		return out
 	}
 	masters := assigned.Servers(api.RoleMaster)
-	if slices.ContainsFunc(out.CarriedOver.VolumeMasters, func(id string) bool { return slices.Contains(masters, id) }) {
-		out.CarriedOver.VolumeMasters = masters
-	}
+	out.CarriedOver.followMasters(masters)
 	for _, s := range in.Topology.Servers {
 		role, ok := assigned.Roles[s.ID]
 		if !ok {
