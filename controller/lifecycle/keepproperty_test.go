@@ -63,7 +63,7 @@ func TestNoOrderOfEventsLetsTwoServersWrite(t *testing.T) {
 		w.check(rt)
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": w.putAny, "start": w.startAny, "start again": w.startAny, "end": w.endAny, "end again": w.endAny, "cancel": w.cancelAny, "converge": w.convergeAny, "withdrawn": w.absent, "change": w.changeAny,
-			"the cloud changes": w.cloudChanges, "the cloud changes again": w.cloudChanges, "look": w.look, "look again": w.look, "replace": w.replace,
+			"the cloud changes": w.cloudChanges, "the cloud changes again": w.cloudChanges, "look": w.look, "look again": w.look, "replace": w.replace, "replace again and again": w.replaceAgain, "empty": w.empty,
 			"wait": func(*rapid.T) { w.Wait(20 * time.Minute) }, "restart": w.restart, "": w.check,
 		})
 		passed += w.passed
@@ -142,6 +142,8 @@ func (w *writers) send(t *rapid.T, r api.OperationRequest) {
 			server = ""
 		}
 		w.off[server], w.stated[r.IdempotencyKey] = op.Deadline, server
+	} else {
+		delete(w.stated, r.IdempotencyKey) // another request
 	}
 	if r.Phase != api.PhaseEnd || op.State == api.Failed && op.Error.Type == api.ProblemVolumesStranded {
 		return
@@ -285,6 +287,46 @@ func (w *writers) replace(t *rapid.T) {
 		w.show()
 	}
 	w.look(t)
+}
+
+// replaceAgain is a heal that is given up and begun again, as Tacker retries it, with another server each time.
+func (w *writers) replaceAgain(t *rapid.T) {
+	keys := rapid.Bool().Draw(t, "with keys")
+	for range 3 {
+		by := rapid.SampledFrom(storageServers).Draw(t, "by")
+		r := lifecycletest.Heal(rapid.SampledFrom([]api.OperationPhase{api.PhaseStart, api.PhaseEnd, api.PhaseEnd}).Draw(t, "phase"), nil, by)
+		if r.OldServerIsOff = rapid.Bool().Draw(t, "off"); r.Phase == api.PhaseEnd {
+			r.Topology = lifecycletest.HealedTopology(by)
+		}
+		if keys {
+			r.IdempotencyKey = string(r.Phase)
+		}
+		w.send(t, r)
+		w.check(t)
+		w.cancelAny(t)
+		w.check(t)
+		if rapid.IntRange(0, 2).Draw(t, "later") == 0 {
+			w.Wait(31 * time.Minute)
+		}
+		w.check(t)
+	}
+}
+
+// empty is a stack whose storage server and volume were replaced, and an operator who gives the volume back.
+func (w *writers) empty(t *rapid.T) {
+	by := rapid.SampledFrom(storageServers).Draw(t, "by")
+	top := lifecycletest.HealedTopology(by)
+	top.Volumes[0].ID, top.Servers[0].VolumeIds = otherVolume, []string{otherVolume}
+	w.send(t, lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, top))
+	w.check(t)
+	w.nova, w.cloud.Away = []string{by}, nil
+	w.show()
+	w.look(t)
+	w.check(t)
+	w.cancelAny(t)
+	w.check(t)
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, api.InstanceSpec{Topology: lifecycletest.HealedTopology(by), AdditionalParams: lifecycletest.KeepingParameters()})
+	w.taken(err)
 }
 
 func (w *writers) restart(*rapid.T) {

@@ -74,20 +74,23 @@ func (p *postRequest) heals(ctx context.Context) (h healed) {
 // deadline; the server may serve again once that heal was given up.
 func (p *postRequest) statement(ctx context.Context, h healed) (by, server string) {
 	server = p.t.Instance.CarriedOver.VolumeServer
-	if !p.r.OldServerIsOff {
-		if o := h.before; o != nil && o.OldServerOff != "" && o.OldServerOff == server && p.t.Now.Before(o.Deadline) {
-			return o.OldServerIsOffBy, server
-		}
+	said := slices.IndexFunc(p.history.operations, func(o store.Operation) bool {
+		return p.r.IdempotencyKey != "" && o.IdempotencyKey == p.r.IdempotencyKey && o.OldServerIsOffBy != ""
+	})
+	switch o := h.before; {
+	case p.r.OldServerIsOff && said >= 0:
+		by, server = event.Caller(ctx), p.history.operations[said].OldServerOff
+	case p.r.OldServerIsOff:
+		by = event.Caller(ctx)
+	case o == nil || o.OldServerOff == "" || o.OldServerOff != server || !p.t.Now.Before(o.Deadline):
 		return "", ""
-	}
-	by = cmp.Or(event.Caller(ctx), "the controller")
-	if o, _, err := p.history.byKey(); err == nil && o.OldServerIsOffBy != "" {
-		server = o.OldServerOff
+	default:
+		by = o.OldServerIsOffBy
 	}
 	if p.r.Phase == api.PhaseEnd && server == p.storageServer() {
 		server = "" // it is the new one
 	}
-	return by, server
+	return cmp.Or(by, "the controller"), server
 }
 
 // storageServer is the storage server that the request brings, "" for none.
