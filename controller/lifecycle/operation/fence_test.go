@@ -295,3 +295,30 @@ func refuses(w *lifecycletest.World, r api.OperationRequest) {
 		w.Errorf("the request is refused with %v", found)
 	}
 }
+
+// An END continues what was about the storage server, and nothing else.
+func TestAnEndContinuesAHealOfTheStorageServer(t *testing.T) {
+	w, _ := lifecycletest.Keeping(t)
+	w.ReportBound(api.BoundPersistentVolume{Name: "pv1", Server: "10.10.0.5", Claim: "shop/data"})
+	w.Post(lifecycletest.Heal(api.PhaseStart, nil, lifecycletest.WorkerServer))
+	wantFaults(t, w, saying(healEnd(), api.WithdrawPersistentVolumes), "/persistentVolumes no START of a HEAL withdrew them")
+	moved := healEnd()
+	moved.Topology.Servers[0].ConnectionPoints[0].Addresses = []string{"10.10.0.77"}
+	w.WantRefused(w.WantState(w.Post(moved), api.Failed).Error, api.ProblemVolumesStranded, "shop/data")
+}
+
+// Whatever an END says of the PersistentVolumes, it takes the word that the server is off for which the new one waits.
+func TestAFencedServerIsLetInByAStatement(t *testing.T) {
+	w, cloud := lifecycletest.Keeping(t)
+	w.Post(saying(healStart(), api.WithdrawPersistentVolumes))
+	w.ReportAbsent()
+	w.MustCancel(w.Post(healEnd()))
+	wantVolume(w, replacement, true)
+	cloud.Stacks[lifecycletest.StackOne] = lifecycletest.HealedTopology(third)
+	end := lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(third), third)
+	w.MustCancel(w.Post(end))
+	wantVolume(w, third, false)
+	w.MustCancel(w.Post(off(end)))
+	wantVolume(w, third, true)
+	wantFaults(t, w, off(saying(lifecycletest.Heal(api.PhaseStart, nil, third), api.WithdrawPersistentVolumes)), "/oldServerIsOff nothing waits for the old server")
+}

@@ -54,15 +54,15 @@ func (p *postRequest) heals(ctx context.Context) (h healed) {
 	if !p.healsStorageServer(h.names) {
 		return h
 	}
-	h.storage, h.before, h.volumes = true, before, p.r.PersistentVolumes
-	if h.before != nil {
-		h.volumes = cmp.Or(h.volumes, h.before.PersistentVolumes)
+	h.storage, h.volumes = true, p.r.PersistentVolumes
+	if p.healsStorageServer(names) { // else it was about others
+		h.before, h.volumes = before, cmp.Or(h.volumes, before.PersistentVolumes)
 	}
 	withdrawn := p.r.Phase == api.PhaseEnd && p.before.WithdrawPersistentVolumes
 	if h.volumes == "" && p.keepsByDefault() && !withdrawn {
 		h.volumes = api.KeepPersistentVolumes
 	}
-	if h.volumes == api.KeepPersistentVolumes || p.waits(h) {
+	if h.volumes == api.KeepPersistentVolumes || p.waits() {
 		h.oldServerIsOffBy, h.oldServerOff = p.statement(ctx, h)
 	}
 	return h
@@ -102,10 +102,11 @@ func (p *postRequest) storageServer() string {
 	return servers[0]
 }
 
-// waits reports whether the END may wait for an old storage server although it keeps nothing: the
-// parameters kept PersistentVolumes while that one was told of its volumes.
-func (p *postRequest) waits(h healed) bool {
-	return p.r.Phase == api.PhaseEnd && h.volumes == "" && p.t.Instance.CarriedOver.VolumeServer != ""
+// waits reports whether the storage server of the END waits for an old one, whatever becomes of the
+// PersistentVolumes by this END: they were kept while that one was told of the volumes.
+func (p *postRequest) waits() bool {
+	old := p.t.Instance.CarriedOver.VolumeServer
+	return p.r.Phase == api.PhaseEnd && old != "" && old != p.storageServer()
 }
 
 // continued is the START, or the END that failed, that an END continues, nil for none, and the
@@ -185,10 +186,11 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List, err error
 	case asked == api.KeepPersistentVolumes && !p.keepsByDefault() && (before == nil || before.PersistentVolumes != asked):
 		wrong(atVolumes, "is %q, and the parameters do not have persistent_volumes_at_heal %q, so the record of the NFS server's clients is not on the volume: "+
 			"set it while the old storage server lives, and then heal", asked, asked)
-	case asked == api.WithdrawPersistentVolumes && p.r.Phase == api.PhaseEnd && before == nil && p.keepsByDefault():
+	case asked == api.WithdrawPersistentVolumes && p.r.Phase == api.PhaseEnd && p.keepsByDefault() &&
+		!p.before.WithdrawPersistentVolumes && (before == nil || before.PersistentVolumes != asked):
 		wrong(atVolumes, "is %q, and no START of a HEAL withdrew them; post its START first", asked)
 	}
-	if p.r.OldServerIsOff && !p.keeps() && !p.waits(p.healed) {
+	if p.r.OldServerIsOff && !p.keeps() && !p.waits() {
 		wrong(atServerOff, "is true, and the PersistentVolumes are not kept, so nothing waits for the old server; leave it out")
 	}
 	if server := p.healed.oldServerOff; p.r.Phase == api.PhaseStart && server != "" && server == p.t.Instance.CarriedOver.VolumeServer && !p.known.namedBy(p.healed.names)[server] {
