@@ -322,3 +322,26 @@ func TestAFencedServerIsLetInByAStatement(t *testing.T) {
 	wantVolume(w, third, true)
 	wantFaults(t, w, off(saying(lifecycletest.Heal(api.PhaseStart, nil, third), api.WithdrawPersistentVolumes)), "/oldServerIsOff nothing waits for the old server")
 }
+
+// What strands PersistentVolumes is not in force by a START either, such as that of Tacker's retry.
+func TestAStartThatStrandsPersistentVolumes(t *testing.T) {
+	w, cloud := lifecycletest.Keeping(t)
+	w.ReportBound(api.BoundPersistentVolume{Name: "pv1", Server: "10.10.0.5", Claim: "shop/data"})
+	cloud.Stacks[lifecycletest.StackOne] = lifecycletest.MovedTopology("10.10.0.77")
+	wantFaults(t, w, healStart(), "/persistentVolumes PersistentVolume pv1, bound by claim shop/data, points to 10.10.0.5, and the new storage server has 10.10.0.77")
+	w.ReportBound() // nobody uses it, so the master may make it anew
+	w.WantState(w.Post(healStart()), api.Completed)
+}
+
+// An address that is not there yet is another one.
+func TestAnEndWithoutTheAddressStrandsPersistentVolumes(t *testing.T) {
+	w, _ := lifecycletest.Keeping(t)
+	w.ReportBound(api.BoundPersistentVolume{Name: "pv1", Server: "10.10.0.5", Claim: "shop/data"})
+	w.Post(healStart())
+	end := healEnd()
+	end.Topology.Servers[0].ConnectionPoints[0].Addresses = nil
+	w.WantRefused(w.WantState(w.Post(end), api.Failed).Error, api.ProblemVolumesStranded, "PersistentVolume pv1, bound by claim shop/data, points to 10.10.0.5, and the new storage server has no address")
+	if s := w.Section(lifecycletest.MasterServer); s == nil || s.Servers[0] != "10.10.0.5" {
+		t.Errorf("the master is told %+v", s)
+	}
+}

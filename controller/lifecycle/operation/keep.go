@@ -199,9 +199,13 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List, err error
 	if len(faults) > 0 || !p.keeps() || len(out.Faults) > 0 {
 		return faults, nil
 	}
-	faults, err = p.checkVolumeIDs()
-	if err == nil && p.r.Phase == api.PhaseStart {
-		faults = append(faults, p.checkKeep(out)...)
+	if faults, err = p.checkVolumeIDs(); err != nil || p.r.Phase != api.PhaseStart {
+		return faults, err
+	}
+	faults = append(faults, p.checkKeep(out)...)
+	list, err := p.strandedBy(out)
+	for _, each := range list {
+		wrong(atVolumes, "cannot be keep: %s: give the storage server the old address, or delete the claims and heal with withdraw", each)
 	}
 	return faults, err
 }
@@ -338,22 +342,32 @@ func (p *postRequest) stranded(out plan.Output) (*api.Problem, error) {
 	if p.r.Phase != api.PhaseEnd || !p.keeps() {
 		return nil, nil
 	}
-	bound, err := reconcile.BoundVolumes(p.t, out.Nodes)
-	if err != nil {
+	list, err := p.strandedBy(out)
+	if err != nil || len(list) == 0 {
 		return nil, err
-	}
-	var list []string
-	for _, b := range bound {
-		if next := reconcile.Find(out.PersistentVolumes, b.Name); next != nil && !reconcile.SameServer(next.Server, b.Server) {
-			list = append(list, fmt.Sprintf("PersistentVolume %s, bound by claim %s, points to %s, and the new storage server has %s",
-				b.Name, cmp.Or(b.Claim, "(not reported)"), b.Server, next.Server))
-		}
-	}
-	if len(list) == 0 {
-		return nil, nil
 	}
 	return api.NewProblem(api.ProblemVolumesStranded, strings.Join(list, "; ")+
 		". Nothing was changed: give the new storage server the old address and post the END again, or delete the claims and heal with withdraw"), nil
+}
+
+// strandedBy are the PersistentVolumes in use that point to another address than the plan's storage
+// server has. It may have none yet.
+func (p *postRequest) strandedBy(out plan.Output) (list []string, err error) {
+	bound, err := reconcile.BoundVolumes(p.t, out.Nodes)
+	unresolved := slices.ContainsFunc(out.Nodes, func(n plan.Node) bool {
+		return slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonConnectionPointUnresolved })
+	})
+	for _, b := range bound {
+		has := "no address"
+		if next := reconcile.Find(out.PersistentVolumes, b.Name); next != nil && !reconcile.SameServer(next.Server, b.Server) {
+			has = next.Server
+		} else if next != nil || !unresolved {
+			continue
+		}
+		list = append(list, fmt.Sprintf("PersistentVolume %s, bound by claim %s, points to %s, and the new storage server has %s",
+			b.Name, cmp.Or(b.Claim, "(not reported)"), b.Server, has))
+	}
+	return list, err
 }
 
 // lookAtOld has the cloud show the storage server that the START of a HEAL replaces, if the
