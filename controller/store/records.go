@@ -74,6 +74,7 @@ type CarriedOver struct {
 	VolumeServerShown string            `json:"volumeServerShown,omitempty"`
 	VolumeMasters     []string          `json:"volumeMasters,omitempty"`
 	VolumeIDs         map[string]string `json:"volumeIds,omitempty"`
+	ClientRecorder    string            `json:"clientRecorder,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -343,5 +344,49 @@ func TestAnEndWithoutTheAddressStrandsPersistentVolumes(t *testing.T) {
 	w.WantRefused(w.WantState(w.Post(end), api.Failed).Error, api.ProblemVolumesStranded, "PersistentVolume pv1, bound by claim shop/data, points to 10.10.0.5, and the new storage server has no address")
 	if s := w.Section(lifecycletest.MasterServer); s == nil || s.Servers[0] != "10.10.0.5" {
 		t.Errorf("the master is told %+v", s)
+	}
+}
+
+// A storage server that is dead never serves what it was told since. It is healed if its clients' record was on the volume before.
+func TestADeadStorageServerIsHealed(t *testing.T) {
+	changed := json.RawMessage(strings.Replace(string(lifecycletest.KeepingParameters()), "10.10.0.0/24", "10.20.0.0/24", 1))
+	for name, c := range map[string]struct {
+		do func(*lifecycletest.World, *lifecycletest.Cloud)
+		// refused is a part of the reason, "" if it is healed.
+		refused string
+	}{
+		"after a PUT": {func(w *lifecycletest.World, _ *lifecycletest.Cloud) {
+			w.FallSilent(lifecycletest.StorageServer)
+			w.Put(api.InstanceSpec{AdditionalParams: changed})
+		}, ""},
+		"after a restore": {func(w *lifecycletest.World, cloud *lifecycletest.Cloud) {
+			w.Restore()
+			w.Source, w.Lifecycle.Instances.Observer.Source = cloud, cloud
+			_, err := w.Lifecycle.Instances.ConfirmInstance(w.Ctx, lifecycletest.InstanceID)
+			w.Must(err)
+			w.FallSilent(lifecycletest.StorageServer)
+		}, ""},
+		"while it is heard of": {func(w *lifecycletest.World, _ *lifecycletest.Cloud) {
+			w.Put(api.InstanceSpec{AdditionalParams: changed})
+		}, "or replace it and post only the END"},
+		"before it recorded its clients": {func(w *lifecycletest.World, _ *lifecycletest.Cloud) {
+			w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.10.0.0/24")})
+			w.Converge(lifecycletest.StorageServer)
+			w.FallSilent(lifecycletest.StorageServer)
+			w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters()})
+		}, "it may not have the record of its clients on the volume"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, cloud := lifecycletest.Keeping(t)
+			c.do(w, cloud)
+			if c.refused != "" {
+				wantFaults(t, w, healStart(), "/persistentVolumes "+c.refused)
+				return
+			}
+			start := w.WantState(w.Post(healStart()), api.Completed)
+			if !lifecycletest.HasFault(start.Warnings, "/persistentVolumes", "does not serve /volume/nfs/pv1 yet") {
+				t.Errorf("the START warns of %v", start.Warnings)
+			}
+		})
 	}
 }

@@ -202,7 +202,11 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List, err error
 	if faults, err = p.checkVolumeIDs(); err != nil || p.r.Phase != api.PhaseStart {
 		return faults, err
 	}
-	faults = append(faults, p.checkKeep(out)...)
+	more, err := p.checkKeep(out)
+	if err != nil {
+		return nil, err
+	}
+	faults = append(faults, more...)
 	list, err := p.strandedBy(out)
 	for _, each := range list {
 		wrong(atVolumes, "cannot be keep: %s: give the storage server the old address, or delete the claims and heal with withdraw", each)
@@ -212,16 +216,20 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List, err error
 
 // checkKeep is each reason why the PersistentVolumes cannot stay while their storage server is
 // replaced, found before anything is touched.
-func (p *postRequest) checkKeep(out plan.Output) (faults fault.List) {
+func (p *postRequest) checkKeep(out plan.Output) (faults fault.List, err error) {
 	wrong := func(format string, args ...any) {
 		faults = append(faults, atVolumes.Fault("cannot be "+string(api.KeepPersistentVolumes)+": "+fmt.Sprintf(format, args...)))
 	}
 	i := slices.IndexFunc(out.Nodes, func(n plan.Node) bool { return n.Role == api.RoleStorage })
 	if i < 0 {
 		wrong("the topology no longer has the storage server, so it is not known what its PersistentVolumes point to; post the START before the stack changes, or only the END")
-		return faults
+		return faults, nil
 	}
 	server := serverOf(p.next.Topology, out.Nodes[i].ID)
+	silent, err := p.isSilent(server.ID)
+	if err != nil {
+		return nil, err
+	}
 	for _, pv := range p.before.Params.Cluster.PersistentVolumes {
 		point := pointOf(p.next.Topology, server, pv.NFSServerCP)
 		switch {
@@ -247,34 +255,54 @@ func (p *postRequest) checkKeep(out plan.Output) (faults fault.List) {
 			wrong("PersistentVolume %s has the mount option %q; NFSv3 clients lose their locks without notice if the server is replaced", pv.Name, option)
 		}
 	}
-	replaced := slices.ContainsFunc(out.Nodes[i].Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonVolumeReplaced })
-	for _, n := range out.Nodes {
-		for _, w := range n.Withheld {
-			if w.Section == api.SectionPersistentVolumes && w.Reason == api.ReasonWaitingForExports && !replaced { // that is said
-				wrong("%s, so it may not have the record of its clients on the volume; heal once it does", w.Message)
-			}
-		}
+	replaced := slices.ContainsFunc(out.Nodes[i].Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonVolumeReplaced }) // that is said
+	if w := waitsForExports(out); w != "" && !replaced && !(p.t.Instance.CarriedOver.ClientRecorder == server.ID && silent) {
+		wrong("%s, so it may not have the record of its clients on the volume; heal once it does, or replace it and post only the END", w)
 	}
 	if p.healed.oldServerIsOffBy == "" {
 		faults = append(faults, p.checkCloud()...)
 	}
-	return faults
+	return faults, nil
 }
 
-// silentServer warns that the cloud's word may be no proof: a storage server that is silent may run
-// on a hypervisor that Nova does not reach.
-func (p *postRequest) silentServer(e *reconcile.Effect) fault.List {
-	if p.r.Phase != api.PhaseStart || !p.keeps() || p.healed.oldServerIsOffBy != "" {
+// waitsForExports is what the PersistentVolumes wait for until the storage server serves its present
+// document, "" for nothing.
+func waitsForExports(out plan.Output) string {
+	for _, n := range out.Nodes {
+		for _, w := range n.Withheld {
+			if w.Section == api.SectionPersistentVolumes && w.Reason == api.ReasonWaitingForExports {
+				return w.Message
+			}
+		}
+	}
+	return ""
+}
+
+// silentServer warns of a storage server that is silent. The cloud's word may be no proof: it may run on
+// a hypervisor that Nova does not reach. And what it was told last, it may never have done.
+func (p *postRequest) silentServer(e *reconcile.Effect) (list fault.List) {
+	if p.r.Phase != api.PhaseStart || !p.keeps() {
 		return nil
 	}
 	for _, n := range e.Plan.Nodes {
-		record, found, err := p.t.Nodes().Get(n.ID)
-		if n.Role == api.RoleStorage && err == nil && found && !p.s.Reconciler.Presence.Heard(record) {
-			return fault.List{atVolumes.Fault(fmt.Sprintf("the storage server %s (%s) is silent; if its hypervisor is down or cut off, Nova and Cinder may show it as gone while it still writes: "+
-				"power that hypervisor off before the server is deleted", n.Name, n.ID))}
+		if silent, err := p.isSilent(n.ID); n.Role != api.RoleStorage || err != nil || !silent {
+			continue
+		}
+		if p.healed.oldServerIsOffBy == "" {
+			list = append(list, atVolumes.Fault(fmt.Sprintf("the storage server %s (%s) is silent; if its hypervisor is down or cut off, Nova and Cinder may show it as gone while it still writes: "+
+				"power that hypervisor off before the server is deleted", n.Name, n.ID)))
+		}
+		if w := waitsForExports(e.Plan); w != "" {
+			list = append(list, atVolumes.Fault(w+"; it is silent, and had the record of its clients on the volume when it was last seen to serve"))
 		}
 	}
-	return nil
+	return list
+}
+
+// isSilent reports whether nothing is heard of a node.
+func (p *postRequest) isSilent(id string) (bool, error) {
+	record, found, err := p.t.Nodes().Get(id)
+	return found && !p.s.Reconciler.Presence.Heard(record), err
 }
 
 // checkCloud wants a cloud that can show that the old server is gone.

@@ -140,6 +140,9 @@ type CarriedOver struct {
 	// VolumeIDs are the volumes, by their resource ids, that registered PersistentVolumes which are
 	// kept are on. No document names another one for the same resource. Empty if it is not known.
 	VolumeIDs map[string]string
+	// ClientRecorder is the storage server that was last seen to serve, if it recorded its clients on the
+	// volume then. Empty for none, and if it is not known.
+	ClientRecorder string
 }
 
 // Output is the plan.
