@@ -26,16 +26,29 @@ type writers struct {
 	// nova are the storage servers that there are, attached those that have the volume.
 	nova, attached []string
 	// mayWrite are the storage servers that were told of the volume while it was kept, and that
-	// nobody has said to be off; gone those that the cloud has shown to be.
+	// nobody has said to be off; gone those that the cloud has shown to be. off are those of which
+	// somebody has said so, each until when, stated the one of each idempotency key.
 	mayWrite, gone map[string]bool
-	passed         int // fences that were passed
+	off            map[string]time.Time
+	stated         map[string]string
+	// kept is the volume that the PersistentVolumes are on, masters are those of their cluster.
+	kept    string
+	masters []string
+	// withdrawn: the master has said that they are absent, and nobody has taken that back.
+	withdrawn bool
+	passed    int // fences that were passed
 }
 
 var storageServers = []string{lifecycletest.UUID(1, 1), lifecycletest.UUID(1, 2), lifecycletest.UUID(1, 3)}
 
+// otherVolume and otherMaster take the place of the ones that FullTopology has.
+var otherVolume, otherMaster = lifecycletest.UUID(9, 2), lifecycletest.UUID(2, 2)
+
 // Whatever happens in whatever order, no storage server is told of the volume while another one
 // may write to it whose PersistentVolumes were kept: it was told before, and neither has the cloud
-// shown that it is gone, nor has anybody said that it is off, nor have they left the cluster.
+// shown that it is gone, nor has anybody said that this one is off, nor have they left the cluster
+// before a heal, nor has it gone with all its masters. And none is told of another volume before
+// they have left it, or it has gone.
 func TestNoOrderOfEventsLetsTwoServersWrite(t *testing.T) {
 	passed := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -44,13 +57,13 @@ func TestNoOrderOfEventsLetsTwoServersWrite(t *testing.T) {
 			rt.Fatal(err)
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) })
-		w := &writers{mayWrite: map[string]bool{}, gone: map[string]bool{}, nova: slices.Clone(storageServers), attached: storageServers[:1]}
+		w := &writers{mayWrite: map[string]bool{}, gone: map[string]bool{}, off: map[string]time.Time{}, stated: map[string]string{}, nova: slices.Clone(storageServers), attached: storageServers[:1]}
 		w.World, w.cloud = lifecycletest.Keeping(drawn{rt, dir})
 		w.show()
 		w.check(rt)
 		rt.Repeat(map[string]func(*rapid.T){
-			"put": w.putAny, "start": w.startAny, "start again": w.startAny, "end": w.endAny, "end again": w.endAny, "cancel": w.cancelAny, "converge": w.convergeAny, "withdrawn": w.absent,
-			"the cloud changes": w.cloudChanges, "the cloud changes again": w.cloudChanges, "look": w.look, "look again": w.look, "replace": w.replace,
+			"put": w.putAny, "start": w.startAny, "start again": w.startAny, "end": w.endAny, "end again": w.endAny, "cancel": w.cancelAny, "converge": w.convergeAny, "withdrawn": w.absent, "change": w.changeAny,
+			"the cloud changes": w.cloudChanges, "the cloud changes again": w.cloudChanges, "look": w.look, "look again": w.look, "replace": w.replace, "replace again and again": w.replaceAgain, "empty": w.empty,
 			"wait": func(*rapid.T) { w.Wait(20 * time.Minute) }, "restart": w.restart, "": w.check,
 		})
 		passed += w.passed
@@ -78,6 +91,12 @@ func (w *writers) drawTopology(t *rapid.T) *api.Topology {
 			top.Servers[0].VolumeIds = nil
 			top.Servers[1].VolumeIds = []string{lifecycletest.Volume}
 		}
+		if rapid.IntRange(0, 5).Draw(t, "another volume") == 0 {
+			top.Volumes[0].ID, top.Servers[0].VolumeIds, top.Servers[1].VolumeIds = otherVolume, []string{otherVolume}, nil
+		}
+		if rapid.IntRange(0, 5).Draw(t, "another master") == 0 {
+			top.Servers[1] = lifecycletest.Server(otherMaster, "master")
+		}
 		return top
 	}
 	return nil
@@ -95,16 +114,68 @@ func (w *writers) putAny(t *rapid.T) {
 func (w *writers) post(t *rapid.T, r api.OperationRequest) {
 	if r.Operation == api.Heal {
 		r.PersistentVolumes = rapid.SampledFrom([]api.PersistentVolumesAtHeal{"", "", "", api.KeepPersistentVolumes, api.WithdrawPersistentVolumes}).Draw(t, "word")
-		r.OldServerIsOff = rapid.IntRange(0, 9).Draw(t, "off") == 0
+		r.OldServerIsOff = rapid.IntRange(0, 5).Draw(t, "off") == 0
+		r.IdempotencyKey = rapid.SampledFrom([]string{"", "", string(r.Phase)}).Draw(t, "key")
+	}
+	w.send(t, r)
+}
+
+// send posts the request, and then nobody writes any more who this says does not.
+func (w *writers) send(t *rapid.T, r api.OperationRequest) {
+	withdrawn := false
+	if ops := w.Operations(); w.withdrawn {
+		withdrawn = ops[0].Operation == api.Heal
 	}
 	op, err := w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, r)
-	if !w.taken(err) {
+	if !w.taken(err) || op.Joined || op.Operation != api.Heal {
 		return
 	}
-	entire := op.Operation == api.Heal && len(r.VnfcInstanceIds) == 0
-	if op.Phase == api.PhaseEnd && (op.OldServerIsOffBy != "" || entire) {
-		clear(w.mayWrite)
+	storage, masters := w.inForce()
+	if r.OldServerIsOff {
+		server, repeats := w.stated[r.IdempotencyKey]
+		for id := range w.mayWrite {
+			if !repeats || r.IdempotencyKey == "" {
+				server = id
+			}
+		}
+		if r.Phase == api.PhaseEnd && server == storage {
+			server = ""
+		}
+		w.off[server], w.stated[r.IdempotencyKey] = op.Deadline, server
+	} else {
+		delete(w.stated, r.IdempotencyKey) // another request
 	}
+	if r.Phase != api.PhaseEnd || op.State == api.Failed && op.Error.Type == api.ProblemVolumesStranded {
+		return
+	}
+	for id, until := range w.off {
+		if w.Clock.Now().Before(until) && id != storage {
+			delete(w.mayWrite, id)
+		}
+	}
+	entire := len(r.VnfcInstanceIds) == 0 && !slices.ContainsFunc(masters, func(id string) bool { return slices.Contains(w.masters, id) })
+	if entire || withdrawn {
+		clear(w.mayWrite)
+		w.kept = ""
+	}
+}
+
+// inForce are the storage server and the masters of the topology in force.
+func (w *writers) inForce() (storage string, masters []string) {
+	for _, s := range w.Instance().Topology.Servers {
+		switch s.Name {
+		case "storage":
+			storage = s.ID
+		case "master":
+			masters = append(masters, s.ID)
+		}
+	}
+	return storage, masters
+}
+
+// changeAny is a change of all addresses, which withdraws the PersistentVolumes.
+func (w *writers) changeAny(t *rapid.T) {
+	w.post(t, lifecycletest.Request(api.ChangeExtConn, rapid.SampledFrom([]api.OperationPhase{api.PhaseStart, api.PhaseStart, api.PhaseEnd}).Draw(t, "phase")))
 }
 
 func (w *writers) startAny(t *rapid.T) { w.post(t, w.heal(t, api.PhaseStart, nil)) }
@@ -119,7 +190,7 @@ func (w *writers) endAny(t *rapid.T) {
 
 // heal is one of a storage server or, seldom, of the entire VNF.
 func (w *writers) heal(t *rapid.T, phase api.OperationPhase, top *api.Topology) api.OperationRequest {
-	if rapid.IntRange(0, 9).Draw(t, "entire") == 0 {
+	if rapid.IntRange(0, 4).Draw(t, "without names") == 0 {
 		return lifecycletest.Heal(phase, top)
 	}
 	healed := rapid.SampledFrom(storageServers).Draw(t, "healed")
@@ -152,12 +223,20 @@ func (w *writers) mayEnroll(id string) error {
 	return nil
 }
 
-// absent is the master that has withdrawn the PersistentVolumes, if it is asked to.
+// absent is the master that has withdrawn the PersistentVolumes, or refuses to, if it is asked to.
 func (w *writers) absent(t *rapid.T) {
-	if s := w.Section(lifecycletest.MasterServer); s == nil || s.State != api.PersistentVolumesAbsent {
-		t.Skip("nothing is withdrawn")
+	for _, id := range w.Instance().Nodes {
+		if s := w.Section(id); s != nil && s.State == api.PersistentVolumesAbsent && w.taken(w.mayEnroll(id)) {
+			if rapid.IntRange(0, 2).Draw(t, "in use") == 0 {
+				w.ReportVolumes(id, api.ConditionFalse, api.ReasonInUse, "pv1 is Bound")
+				return
+			}
+			w.ReportVolumes(id, api.ConditionTrue, api.ReasonAbsent, "")
+			w.withdrawn = true
+			return
+		}
 	}
-	w.ReportAbsent()
+	t.Skip("nothing is withdrawn")
 }
 
 func (w *writers) cloudChanges(t *rapid.T) {
@@ -179,7 +258,8 @@ func (w *writers) cloudChanges(t *rapid.T) {
 }
 
 func (w *writers) show() {
-	w.cloud.Left = &stack.Remains{Servers: map[string]string{}, Volumes: map[string][]string{lifecycletest.Volume: w.attached}}
+	storage, _ := w.inForce()
+	w.cloud.Left = &stack.Remains{Servers: map[string]string{}, Volumes: map[string][]string{lifecycletest.Volume: w.attached, otherVolume: {storage}}}
 	for _, id := range w.nova {
 		w.cloud.Left.Servers[id] = "ACTIVE"
 	}
@@ -189,7 +269,8 @@ func (w *writers) show() {
 func (w *writers) look(t *rapid.T) {
 	w.Clock.Advance(rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "after"))
 	for _, old := range storageServers {
-		if w.cloud.Away == nil && !slices.Contains(w.nova, old) && len(w.attached) == 1 && slices.Contains(w.nova, w.attached[0]) {
+		shown := w.kept != lifecycletest.Volume || len(w.attached) == 1 && slices.Contains(w.nova, w.attached[0])
+		if w.cloud.Away == nil && !slices.Contains(w.nova, old) && shown {
 			w.gone[old] = true
 		}
 	}
@@ -208,6 +289,46 @@ func (w *writers) replace(t *rapid.T) {
 	w.look(t)
 }
 
+// replaceAgain is a heal that is given up and begun again, as Tacker retries it, with another server each time.
+func (w *writers) replaceAgain(t *rapid.T) {
+	keys := rapid.Bool().Draw(t, "with keys")
+	for range 3 {
+		by := rapid.SampledFrom(storageServers).Draw(t, "by")
+		r := lifecycletest.Heal(rapid.SampledFrom([]api.OperationPhase{api.PhaseStart, api.PhaseEnd, api.PhaseEnd}).Draw(t, "phase"), nil, by)
+		if r.OldServerIsOff = rapid.Bool().Draw(t, "off"); r.Phase == api.PhaseEnd {
+			r.Topology = lifecycletest.HealedTopology(by)
+		}
+		if keys {
+			r.IdempotencyKey = string(r.Phase)
+		}
+		w.send(t, r)
+		w.check(t)
+		w.cancelAny(t)
+		w.check(t)
+		if rapid.IntRange(0, 2).Draw(t, "later") == 0 {
+			w.Wait(31 * time.Minute)
+		}
+		w.check(t)
+	}
+}
+
+// empty is a stack whose storage server and volume were replaced, and an operator who gives the volume back.
+func (w *writers) empty(t *rapid.T) {
+	by := rapid.SampledFrom(storageServers).Draw(t, "by")
+	top := lifecycletest.HealedTopology(by)
+	top.Volumes[0].ID, top.Servers[0].VolumeIds = otherVolume, []string{otherVolume}
+	w.send(t, lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, top))
+	w.check(t)
+	w.nova, w.cloud.Away = []string{by}, nil
+	w.show()
+	w.look(t)
+	w.check(t)
+	w.cancelAny(t)
+	w.check(t)
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, api.InstanceSpec{Topology: lifecycletest.HealedTopology(by), AdditionalParams: lifecycletest.KeepingParameters()})
+	w.taken(err)
+}
+
 func (w *writers) restart(*rapid.T) {
 	w.Restart()
 	w.Source, w.Lifecycle.Instances.Observer.Source = w.cloud, w.cloud
@@ -222,11 +343,15 @@ func (w *writers) check(t *rapid.T) {
 	}
 	var d *desired.State
 	w.Must(w.Lifecycle.Reconciler.Runner.View(lifecycletest.InstanceID, func(t *tx.Tx) (err error) { d, err = desired.InForce(t); return err }))
-	if d.WithdrawPersistentVolumes {
-		clear(w.mayWrite) // their clients leave before the server does
-	}
+	w.withdrawn = w.withdrawn && d.WithdrawPersistentVolumes
 	told := ""
 	nodes := w.Instance().Nodes
+	_, masters := w.inForce()
+	if slices.ContainsFunc(masters, func(id string) bool { return slices.Contains(w.masters, id) }) {
+		w.masters = masters
+	} else {
+		w.kept = "" // the cluster has gone
+	}
 	for _, id := range w.StorageDocuments() {
 		if slices.Contains(nodes, id) {
 			told = id
@@ -246,7 +371,14 @@ func (w *writers) check(t *rapid.T) {
 		delete(w.mayWrite, old)
 	}
 	delete(w.gone, told)
-	if d.Params.Cluster.StorageServer.KeepVolumes && !d.WithdrawPersistentVolumes {
-		w.mayWrite[told] = true
+	volume := w.Document(told).Storage.Volumes[0].VolumeID
+	if w.kept != "" && volume != w.kept {
+		t.Fatalf("the document of %s names the volume %s, and the PersistentVolumes are on %s", told, volume, w.kept)
+	}
+	switch {
+	case d.Params.Cluster.StorageServer.KeepVolumes:
+		w.mayWrite[told], w.masters, w.kept = true, masters, volume
+	case len(w.mayWrite) == 0:
+		w.masters, w.kept = nil, ""
 	}
 }

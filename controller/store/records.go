@@ -70,8 +70,11 @@ type CarriedOver struct {
 	Paused     string   `json:"pausedUpgrade,omitempty"`
 	Renews     string   `json:"renewingMaster,omitempty"`
 
-	VolumeServer      string `json:"volumeServer,omitempty"`
-	VolumeServerShown string `json:"volumeServerShown,omitempty"`
+	VolumeServer      string            `json:"volumeServer,omitempty"`
+	VolumeServerShown string            `json:"volumeServerShown,omitempty"`
+	VolumeMasters     []string          `json:"volumeMasters,omitempty"`
+	VolumeIDs         map[string]string `json:"volumeIds,omitempty"`
+	ClientRecorder    string            `json:"clientRecorder,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.
@@ -210,6 +213,9 @@ type Operation struct {
 	// BaseVersion is what an END is measured against to tell which servers are new:
 	// the version in force after the END before it. A retry keeps its predecessor's.
 	BaseVersion int64 `json:"baseVersion,omitempty"`
+	// OldServerOff is the storage server of which OldServerIsOffBy has stated that it is off: the one
+	// that could write then, "" for none.
+	OldServerOff string `json:"oldServerOff,omitempty"`
 	// StuckSince is since when no waiting makes the targets of an END ready and none of
 	// them has changed; zero if waiting may.
 	StuckSince time.Time `json:"stuckSince,omitzero"`

@@ -22,6 +22,8 @@ type v2 struct {
 	occurrence string
 	// passed is what Tacker passes from one hook of an operation to the next.
 	passed object
+	// older: it is a Tacker before 2023.2, which passes nothing.
+	older bool
 	// healing is the request of the heal in progress.
 	healing object
 	// known is what Tacker knows of the stack, if that is not what Heat has.
@@ -154,6 +156,9 @@ func (v *v2) run(hook string, request object, more object) *running {
 	}
 	said := object{"operation": hook, "request": request, "vnf_instance": instance, "tmp_csar_dir": v.folder(),
 		"grant_request": object{"vnfLcmOpOccId": v.occurrence}, "grant_response": object{}, "user_script_err_handling_data": v.passed}
+	if v.older {
+		delete(said, "user_script_err_handling_data")
+	}
 	for key, value := range more {
 		said[key] = value
 	}
@@ -319,6 +324,12 @@ func TestV2(t *testing.T) {
 	if targets := v.newest().Targets; len(targets) != 1 || targets[0].NodeID != v.workers[0].id {
 		t.Errorf("the END was about %+v, want the new worker alone", targets)
 	}
+	v.older = true
+	v.heal(v.workers[0])
+	if targets := v.newest().Targets; len(targets) != 1 || targets[0].NodeID != v.workers[0].id {
+		t.Errorf("with an older Tacker the END was about %+v, want the new worker alone", targets)
+	}
+	v.older = false
 	v.heal(v.storage)
 	v.healAgain()
 

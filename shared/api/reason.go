@@ -122,6 +122,7 @@ const (
 	ReasonTopologyIncomplete Reason = "TopologyIncomplete"
 	ReasonVolumeUnresolved   Reason = "VolumeUnresolved"
 	ReasonOldServerMayWrite  Reason = "OldServerMayWrite"
+	ReasonVolumeReplaced     Reason = "VolumeReplaced"
 	ReasonFileMissing        Reason = "FileMissing"
 	ReasonAgentTooOld        Reason = "AgentTooOld"
 
@@ -246,5 +247,6 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonWaitingForExports:         {"the storage server does not serve the exports of its present configuration yet; PersistentVolumes are registered after that", "look at the storage server's conditions; the controller continues when ExportsServed is True", passing},
 	ReasonConnectionPointUnresolved: {"nfs_server_cp in the parameters is not a connection point of the storage server, or the connection point has no address", "add the connection point to the topology, or correct the parameter", final},
 	ReasonOldServerMayWrite:         {"the PersistentVolumes are kept, and it is not known that the storage server which had the volumes before is gone: the new one mounts none of them until then", "look at the old server in the cloud; if you know that it is off for good, post END again with oldServerIsOff", passing},
+	ReasonVolumeReplaced:            {"the PersistentVolumes are kept, and the topology has another volume than the one that they are on: no storage server mounts it, because they would lead to other data", "give the storage server the volume that the message names, or delete the claims and heal with withdraw; if the other volume has their data, run `hitchctl volume adopt`", final},
 	ReasonVolumeUnresolved:          {"a volume_resource_id in the parameters is not in the topology, or its volume is not attached to the server that has to mount it", "correct volume_resource_id, or add the volume to topology.volumes and to its server's volumeIds", final},
 }

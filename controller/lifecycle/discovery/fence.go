@@ -3,10 +3,12 @@ package discovery
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
+	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -101,15 +103,25 @@ func (s *Service) fenceOf(t *tx.Tx) (*fence, error) {
 		return nil, err
 	}
 	f := &fence{old: t.Instance.CarriedOver.VolumeServer, request: stack.Request{InstanceID: t.Instance.ID, StackID: d.StackID}}
+	if d.Params.Cluster == nil || d.Params.Cluster.StorageServer == nil {
+		return nil, nil
+	}
 	for _, n := range out.Nodes {
 		if n.Role == api.RoleStorage {
 			f.present = n.ID
 		}
 	}
-	for _, v := range out.Volumes {
-		f.volumes = append(f.volumes, v.ID)
+	for _, wanted := range d.Params.Cluster.StorageServer.Volumes {
+		id := t.Instance.CarriedOver.VolumeIDs[wanted.ResourceID]
+		if i := slices.IndexFunc(out.Volumes, func(v plan.VolumeUse) bool { return v.ResourceID == wanted.ResourceID }); id == "" && i >= 0 {
+			id = out.Volumes[i].ID
+		}
+		if id == "" {
+			return nil, nil // the topology does not have it yet
+		}
+		f.volumes = append(f.volumes, id)
 	}
-	if f.present == "" || len(f.volumes) == 0 {
+	if f.present == "" {
 		return nil, nil
 	}
 	f.request.VIM, err = t.Store.Unseal(d.VIMConnectionInfo)

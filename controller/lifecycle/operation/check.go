@@ -71,7 +71,11 @@ func (p *postRequest) faults() (fault.List, error) {
 	default:
 		faults = faults.StandAt(desired.AtStack) // the request has no topology; Heat's is what is new
 	}
-	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out), p.checkHealed(out), p.checkLeaving(out))
+	healed, err := p.checkHealed(out)
+	if err != nil {
+		return nil, err
+	}
+	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out), healed, p.checkLeaving(out))
 	if len(faults) == 0 && p.stackProblem == nil {
 		if p.stackProblem, err = p.stranded(out); err != nil {
 			return nil, err

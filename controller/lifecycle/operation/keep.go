@@ -29,6 +29,8 @@ const (
 
 // healed is what becomes of the PersistentVolumes by a HEAL of the storage server.
 type healed struct {
+	// names are those of the servers that it is about, empty for the entire VNF.
+	names []string
 	// storage: the operation is a HEAL of the storage server that leaves the cluster.
 	storage bool
 	// before is the START, or the END that failed, that this operation continues; nil for none.
@@ -36,47 +38,94 @@ type healed struct {
 	// volumes is what becomes of them: what the request says, or the operation before, or the
 	// parameters; "" if none of them does, and so as the specification has it.
 	volumes api.PersistentVolumesAtHeal
-	// oldServerIsOffBy is who stated that the old server is off, "" for nobody.
-	oldServerIsOffBy string
+	// oldServerIsOffBy is who stated that the old server is off, "" for nobody; oldServerOff is the
+	// server, "" if none could write.
+	oldServerIsOffBy, oldServerOff string
 }
 
 func (p *postRequest) heals(ctx context.Context) (h healed) {
-	if p.r.Operation != api.Heal || p.before.Params.Cluster == nil || !p.healsStorageServer() {
+	if p.r.Operation != api.Heal || p.before.Params.Cluster == nil {
 		return h
 	}
-	h.storage, h.before, h.volumes = true, p.history.continued(), p.r.PersistentVolumes
-	if h.before != nil {
-		h.volumes, h.oldServerIsOffBy = cmp.Or(h.volumes, h.before.PersistentVolumes), h.before.OldServerIsOffBy
+	before, names := p.history.continued()
+	if h.names = p.r.VnfcInstanceIds; len(h.names) == 0 {
+		h.names = names
+	}
+	if !p.healsStorageServer(h.names) {
+		return h
+	}
+	h.storage, h.volumes = true, p.r.PersistentVolumes
+	if p.healsStorageServer(names) { // else it was about others
+		h.before, h.volumes = before, cmp.Or(h.volumes, before.PersistentVolumes)
 	}
 	withdrawn := p.r.Phase == api.PhaseEnd && p.before.WithdrawPersistentVolumes
 	if h.volumes == "" && p.keepsByDefault() && !withdrawn {
 		h.volumes = api.KeepPersistentVolumes
 	}
-	if p.r.OldServerIsOff {
-		h.oldServerIsOffBy = cmp.Or(event.Caller(ctx), "the controller")
-	}
-	if h.volumes != api.KeepPersistentVolumes && !p.waits(h) {
-		h.oldServerIsOffBy = ""
+	if h.volumes == api.KeepPersistentVolumes || p.waits() {
+		h.oldServerIsOffBy, h.oldServerOff = p.statement(ctx, h)
 	}
 	return h
 }
 
-// waits reports whether the END may wait for an old storage server although it keeps nothing: the
-// parameters kept PersistentVolumes while that one was told of its volumes.
-func (p *postRequest) waits(h healed) bool {
-	return p.r.Phase == api.PhaseEnd && h.volumes == "" && p.t.Instance.CarriedOver.VolumeServer != ""
+// statement is who stated that an old storage server is off, and which one: the one that may write
+// and is to be replaced. It is never about a later one, and so neither is its repetition by the same key:
+// Tacker's retry says again what was said of the server before. That of a START lasts until its
+// deadline; the server may serve again once that heal was given up.
+func (p *postRequest) statement(ctx context.Context, h healed) (by, server string) {
+	server = p.t.Instance.CarriedOver.VolumeServer
+	said := slices.IndexFunc(p.history.operations, func(o store.Operation) bool {
+		return p.r.IdempotencyKey != "" && o.IdempotencyKey == p.r.IdempotencyKey && o.OldServerIsOffBy != ""
+	})
+	switch o := h.before; {
+	case p.r.OldServerIsOff && said >= 0:
+		by, server = event.Caller(ctx), p.history.operations[said].OldServerOff
+	case p.r.OldServerIsOff:
+		by = event.Caller(ctx)
+	case o == nil || o.OldServerOff == "" || o.OldServerOff != server || !p.t.Now.Before(o.Deadline):
+		return "", ""
+	default:
+		by = o.OldServerIsOffBy
+	}
+	if p.r.Phase == api.PhaseEnd && server == p.storageServer() {
+		server = "" // it is the new one
+	}
+	return cmp.Or(by, "the controller"), server
 }
 
-// continued is the START, or the END that failed, that an END continues; nil for none.
-func (h history) continued() *store.Operation {
-	if h.request.Phase != api.PhaseEnd || len(h.operations) == 0 {
-		return nil
+// storageServer is the storage server that the request brings, "" for none.
+func (p *postRequest) storageServer() string {
+	servers := topology.Assign(p.before.Params, p.next.Topology, fault.Root).Servers(api.RoleStorage)
+	if len(servers) == 0 {
+		return ""
 	}
-	o := &h.operations[0]
-	if !sameKind(o.Request, h.request) || (o.Phase == api.PhaseStart) == (o.State == api.Failed) {
-		return nil
+	return servers[0]
+}
+
+// waits reports whether the storage server of the END waits for an old one, whatever becomes of the
+// PersistentVolumes by this END: they were kept while that one was told of the volumes.
+func (p *postRequest) waits() bool {
+	old := p.t.Instance.CarriedOver.VolumeServer
+	return p.r.Phase == api.PhaseEnd && old != "" && old != p.storageServer()
+}
+
+// continued is the START, or the END that failed, that an END continues, nil for none, and the
+// names of the servers that it is about: those of its START if it names none itself.
+func (h history) continued() (before *store.Operation, names []string) {
+	if h.request.Phase != api.PhaseEnd {
+		return nil, nil
 	}
-	return o
+	for i := range h.operations {
+		o := &h.operations[i]
+		if !sameKind(o.Request, h.request) || (o.Phase == api.PhaseStart) == (o.State == api.Failed) {
+			break
+		}
+		before = cmp.Or(before, o)
+		if names = o.Request.VnfcInstanceIds; len(names) > 0 || o.Phase == api.PhaseStart {
+			break
+		}
+	}
+	return before, names
 }
 
 func (p *postRequest) keepsByDefault() bool {
@@ -84,17 +133,40 @@ func (p *postRequest) keepsByDefault() bool {
 	return s != nil && s.KeepVolumes
 }
 
-// healsAll reports whether the operation is a HEAL of the entire VNF: the cluster goes with its
-// PersistentVolumes, and nothing is left to keep.
-func (p *postRequest) healsAll() bool {
-	return p.r.Operation == api.Heal && (len(p.r.VnfcInstanceIds) == 0 || allOf(p.known.all, p.known.namedBy(p.r)))
+// withdrawn reports whether the operation is the END of a HEAL of the storage server whose START has
+// withdrawn the PersistentVolumes: no client writes, and the specification has the next server mount
+// at once. A START that found no master to ask has no target.
+func (p *postRequest) withdrawn() bool {
+	start := p.history.awaited(p.t.Instance.AwaitingEndSequence)
+	return p.healed.storage && p.before.WithdrawPersistentVolumes && start != nil && len(start.Targets) > 0
+}
+
+// liftsFence reports whether with this END a storage server may mount although another one was told of
+// the volumes: nobody writes to them through that one any more.
+func (p *postRequest) liftsFence() bool {
+	off := p.healed.oldServerOff
+	return p.withdrawn() || p.endsCluster() || off != "" && off == p.t.Instance.CarriedOver.VolumeServer
+}
+
+// endsCluster reports whether the operation is a HEAL of the entire VNF that leaves no master of
+// the cluster before: it went with its PersistentVolumes, and nothing is left to keep. An END without names
+// alone does not say so: a client of an older Tacker may not know which servers it was about.
+func (p *postRequest) endsCluster() bool {
+	if p.r.Operation != api.Heal || p.next.Topology == nil || len(p.healed.names) > 0 && !allOf(p.known.all, p.known.namedBy(p.healed.names)) {
+		return false
+	}
+	masters := p.t.Instance.CarriedOver.VolumeMasters
+	if len(masters) == 0 { // an older controller has not noted them
+		masters = p.known.masters
+	}
+	return len(masters) > 0 && !slices.ContainsFunc(p.next.Topology.Servers, func(s api.Server) bool { return slices.Contains(masters, s.ID) })
 }
 
 // keeps reports whether the HEAL keeps the PersistentVolumes.
 func (p *postRequest) keeps() bool { return p.healed.volumes == api.KeepPersistentVolumes }
 
 // checkHealed refuses a request whose word on the PersistentVolumes cannot be followed.
-func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
+func (p *postRequest) checkHealed(out plan.Output) (faults fault.List, err error) {
 	wrong := func(at fault.At, format string, args ...any) {
 		faults = append(faults, at.Fault(fmt.Sprintf(format, args...)))
 	}
@@ -105,7 +177,7 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
 		if p.r.OldServerIsOff {
 			wrong(atServerOff, "belongs to a HEAL that names the storage server, and not every server; leave it out")
 		}
-		return faults
+		return faults, nil
 	}
 	asked, before := p.r.PersistentVolumes, p.healed.before
 	switch {
@@ -114,33 +186,50 @@ func (p *postRequest) checkHealed(out plan.Output) (faults fault.List) {
 	case asked == api.KeepPersistentVolumes && !p.keepsByDefault() && (before == nil || before.PersistentVolumes != asked):
 		wrong(atVolumes, "is %q, and the parameters do not have persistent_volumes_at_heal %q, so the record of the NFS server's clients is not on the volume: "+
 			"set it while the old storage server lives, and then heal", asked, asked)
-	case asked == api.WithdrawPersistentVolumes && p.r.Phase == api.PhaseEnd && before == nil && p.keepsByDefault():
+	case asked == api.WithdrawPersistentVolumes && p.r.Phase == api.PhaseEnd && p.keepsByDefault() &&
+		!p.before.WithdrawPersistentVolumes && (before == nil || before.PersistentVolumes != asked):
 		wrong(atVolumes, "is %q, and no START of a HEAL withdrew them; post its START first", asked)
 	}
-	if p.r.OldServerIsOff && !p.keeps() && !p.waits(p.healed) {
+	if p.r.OldServerIsOff && !p.keeps() && !p.waits() {
 		wrong(atServerOff, "is true, and the PersistentVolumes are not kept, so nothing waits for the old server; leave it out")
 	}
+	if server := p.healed.oldServerOff; p.r.Phase == api.PhaseStart && server != "" && server == p.t.Instance.CarriedOver.VolumeServer && !p.known.namedBy(p.healed.names)[server] {
+		wrong(atServerOff, "is true, and the storage server that may still write is %s, which the START does not name; leave it out, or state first that this one is off, with the END of a HEAL", server)
+	}
 	if len(faults) > 0 || !p.keeps() || len(out.Faults) > 0 {
-		return faults
+		return faults, nil
 	}
-	if p.r.Phase == api.PhaseStart {
-		return p.checkKeep(out)
+	if faults, err = p.checkVolumeIDs(); err != nil || p.r.Phase != api.PhaseStart {
+		return faults, err
 	}
-	return p.checkVolumeIDs()
+	more, err := p.checkKeep(out)
+	if err != nil {
+		return nil, err
+	}
+	faults = append(faults, more...)
+	list, err := p.strandedBy(out)
+	for _, each := range list {
+		wrong(atVolumes, "cannot be keep: %s: give the storage server the old address, or delete the claims and heal with withdraw", each)
+	}
+	return faults, err
 }
 
 // checkKeep is each reason why the PersistentVolumes cannot stay while their storage server is
 // replaced, found before anything is touched.
-func (p *postRequest) checkKeep(out plan.Output) (faults fault.List) {
+func (p *postRequest) checkKeep(out plan.Output) (faults fault.List, err error) {
 	wrong := func(format string, args ...any) {
 		faults = append(faults, atVolumes.Fault("cannot be "+string(api.KeepPersistentVolumes)+": "+fmt.Sprintf(format, args...)))
 	}
 	i := slices.IndexFunc(out.Nodes, func(n plan.Node) bool { return n.Role == api.RoleStorage })
 	if i < 0 {
 		wrong("the topology no longer has the storage server, so it is not known what its PersistentVolumes point to; post the START before the stack changes, or only the END")
-		return faults
+		return faults, nil
 	}
 	server := serverOf(p.next.Topology, out.Nodes[i].ID)
+	silent, err := p.isSilent(server.ID)
+	if err != nil {
+		return nil, err
+	}
 	for _, pv := range p.before.Params.Cluster.PersistentVolumes {
 		point := pointOf(p.next.Topology, server, pv.NFSServerCP)
 		switch {
@@ -166,33 +255,54 @@ func (p *postRequest) checkKeep(out plan.Output) (faults fault.List) {
 			wrong("PersistentVolume %s has the mount option %q; NFSv3 clients lose their locks without notice if the server is replaced", pv.Name, option)
 		}
 	}
-	for _, n := range out.Nodes {
-		for _, w := range n.Withheld {
-			if w.Section == api.SectionPersistentVolumes && w.Reason == api.ReasonWaitingForExports {
-				wrong("%s, so it may not have the record of its clients on the volume; heal once it does", w.Message)
-			}
-		}
+	replaced := slices.ContainsFunc(out.Nodes[i].Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonVolumeReplaced }) // that is said
+	if w := waitsForExports(out); w != "" && !replaced && !(p.t.Instance.CarriedOver.ClientRecorder == server.ID && silent) {
+		wrong("%s, so it may not have the record of its clients on the volume; heal once it does, or replace it and post only the END", w)
 	}
 	if p.healed.oldServerIsOffBy == "" {
 		faults = append(faults, p.checkCloud()...)
 	}
-	return faults
+	return faults, nil
 }
 
-// silentServer warns that the cloud's word may be no proof: a storage server that is silent may run
-// on a hypervisor that Nova does not reach.
-func (p *postRequest) silentServer(e *reconcile.Effect) fault.List {
-	if p.r.Phase != api.PhaseStart || !p.keeps() || p.healed.oldServerIsOffBy != "" {
+// waitsForExports is what the PersistentVolumes wait for until the storage server serves its present
+// document, "" for nothing.
+func waitsForExports(out plan.Output) string {
+	for _, n := range out.Nodes {
+		for _, w := range n.Withheld {
+			if w.Section == api.SectionPersistentVolumes && w.Reason == api.ReasonWaitingForExports {
+				return w.Message
+			}
+		}
+	}
+	return ""
+}
+
+// silentServer warns of a storage server that is silent. The cloud's word may be no proof: it may run on
+// a hypervisor that Nova does not reach. And what it was told last, it may never have done.
+func (p *postRequest) silentServer(e *reconcile.Effect) (list fault.List) {
+	if p.r.Phase != api.PhaseStart || !p.keeps() {
 		return nil
 	}
 	for _, n := range e.Plan.Nodes {
-		record, found, err := p.t.Nodes().Get(n.ID)
-		if n.Role == api.RoleStorage && err == nil && found && !p.s.Reconciler.Presence.Heard(record) {
-			return fault.List{atVolumes.Fault(fmt.Sprintf("the storage server %s (%s) is silent; if its hypervisor is down or cut off, Nova and Cinder may show it as gone while it still writes: "+
-				"power that hypervisor off before the server is deleted", n.Name, n.ID))}
+		if silent, err := p.isSilent(n.ID); n.Role != api.RoleStorage || err != nil || !silent {
+			continue
+		}
+		if p.healed.oldServerIsOffBy == "" {
+			list = append(list, atVolumes.Fault(fmt.Sprintf("the storage server %s (%s) is silent; if its hypervisor is down or cut off, Nova and Cinder may show it as gone while it still writes: "+
+				"power that hypervisor off before the server is deleted", n.Name, n.ID)))
+		}
+		if w := waitsForExports(e.Plan); w != "" {
+			list = append(list, atVolumes.Fault(w+"; it is silent, and had the record of its clients on the volume when it was last seen to serve"))
 		}
 	}
-	return nil
+	return list
+}
+
+// isSilent reports whether nothing is heard of a node.
+func (p *postRequest) isSilent(id string) (bool, error) {
+	record, found, err := p.t.Nodes().Get(id)
+	return found && !p.s.Reconciler.Presence.Heard(record), err
 }
 
 // checkCloud wants a cloud that can show that the old server is gone.
@@ -219,33 +329,38 @@ func (p *postRequest) checkCloud() fault.List {
 	return faults
 }
 
-// checkVolumeIDs refuses an END with which a volume of the storage server is another one: the
-// PersistentVolumes would lead to other data.
-func (p *postRequest) checkVolumeIDs() (faults fault.List) {
+// checkVolumeIDs refuses a request with which a volume of the storage server is another one: the
+// PersistentVolumes would lead to other data. The plan would withhold it; an older controller has not
+// noted which one it is.
+func (p *postRequest) checkVolumeIDs() (faults fault.List, err error) {
 	if p.before.Topology == nil || p.next.Topology == nil {
-		return nil
+		return nil, nil
 	}
+	kept := p.t.Instance.CarriedOver.VolumeIDs
 	for _, wanted := range p.before.Params.Cluster.StorageServer.Volumes {
-		of := func(t *api.Topology) (id string, at int) {
-			at = slices.IndexFunc(t.Volumes, func(v api.TopologyVolume) bool { return v.ResourceID == wanted.ResourceID })
-			if at >= 0 {
-				id = t.Volumes[at].ID
-			}
-			return id, at
+		of := func(v api.TopologyVolume) bool { return v.ResourceID == wanted.ResourceID }
+		before, at := kept[wanted.ResourceID], slices.IndexFunc(p.next.Topology.Volumes, of)
+		if i := slices.IndexFunc(p.before.Topology.Volumes, of); kept == nil && i >= 0 {
+			before = p.before.Topology.Volumes[i].ID
 		}
-		old, _ := of(p.before.Topology)
-		now, at := of(p.next.Topology)
-		if old == "" || now == "" || old == now {
+		if before == "" || at < 0 || p.next.Topology.Volumes[at].ID == before {
+			continue
+		}
+		now := p.next.Topology.Volumes[at].ID
+		record, _, err := p.t.Volumes().Get(now)
+		if err != nil {
+			return nil, err
+		}
+		if record.FilesystemUUID != "" && record.FilesystemUUID != api.FilesystemUUID(now) { // it was adopted
 			continue
 		}
 		place := desired.AtStack
 		if p.r.Topology != nil {
 			place = desired.AtTopology.Key("volumes").Index(at).Key("id")
 		}
-		faults = append(faults, place.Fault(fmt.Sprintf("the volume %q is %s; the PersistentVolumes that are kept are on %s: "+
-			"give the new storage server that one, or delete the claims and heal with withdraw", wanted.ResourceID, now, old)))
+		faults = append(faults, place.Fault(plan.VolumeReplaced(wanted.ResourceID, now, before)))
 	}
-	return faults
+	return faults, nil
 }
 
 // stranded is the problem of an END whose PersistentVolumes point to another server than the
@@ -255,22 +370,32 @@ func (p *postRequest) stranded(out plan.Output) (*api.Problem, error) {
 	if p.r.Phase != api.PhaseEnd || !p.keeps() {
 		return nil, nil
 	}
-	bound, err := reconcile.BoundVolumes(p.t, out.Nodes)
-	if err != nil {
+	list, err := p.strandedBy(out)
+	if err != nil || len(list) == 0 {
 		return nil, err
-	}
-	var list []string
-	for _, b := range bound {
-		if next := reconcile.Find(out.PersistentVolumes, b.Name); next != nil && !reconcile.SameServer(next.Server, b.Server) {
-			list = append(list, fmt.Sprintf("PersistentVolume %s, bound by claim %s, points to %s, and the new storage server has %s",
-				b.Name, cmp.Or(b.Claim, "(not reported)"), b.Server, next.Server))
-		}
-	}
-	if len(list) == 0 {
-		return nil, nil
 	}
 	return api.NewProblem(api.ProblemVolumesStranded, strings.Join(list, "; ")+
 		". Nothing was changed: give the new storage server the old address and post the END again, or delete the claims and heal with withdraw"), nil
+}
+
+// strandedBy are the PersistentVolumes in use that point to another address than the plan's storage
+// server has. It may have none yet.
+func (p *postRequest) strandedBy(out plan.Output) (list []string, err error) {
+	bound, err := reconcile.BoundVolumes(p.t, out.Nodes)
+	unresolved := slices.ContainsFunc(out.Nodes, func(n plan.Node) bool {
+		return slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonConnectionPointUnresolved })
+	})
+	for _, b := range bound {
+		has := "no address"
+		if next := reconcile.Find(out.PersistentVolumes, b.Name); next != nil && !reconcile.SameServer(next.Server, b.Server) {
+			has = next.Server
+		} else if next != nil || !unresolved {
+			continue
+		}
+		list = append(list, fmt.Sprintf("PersistentVolume %s, bound by claim %s, points to %s, and the new storage server has %s",
+			b.Name, cmp.Or(b.Claim, "(not reported)"), b.Server, has))
+	}
+	return list, err
 }
 
 // lookAtOld has the cloud show the storage server that the START of a HEAL replaces, if the
@@ -295,7 +420,7 @@ func (s *Service) lookAtOld(ctx context.Context, r api.OperationRequest, o *stac
 				servers = []string{server.ID}
 			}
 		}
-		for _, v := range d.Topology.Volumes {
+		for _, v := range slices.Concat(d.Topology.Volumes, volumesOf(o.Topology())) {
 			volumes = append(volumes, v.ID)
 		}
 		return nil
@@ -316,6 +441,13 @@ func (s *Service) lookAtOld(ctx context.Context, r api.OperationRequest, o *stac
 		return err
 	}
 	return nil
+}
+
+func volumesOf(t *api.Topology) []api.TopologyVolume {
+	if t == nil {
+		return nil
+	}
+	return t.Volumes
 }
 
 // goesWith reports whether what stands in this nested stack is replaced with the server.

@@ -19,7 +19,7 @@ func (p *postRequest) leaving() []string {
 		return nil
 	}
 	k := p.known
-	named := k.namedBy(p.r)
+	named := k.namedBy(p.r.VnfcInstanceIds)
 	if allOf(k.masters, named) {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (p *postRequest) checkLeaving(out plan.Output) (faults fault.List) {
 		return faults
 	}
 	at, k := fault.Root.Key("vnfcInstanceIds"), p.known
-	if allOf(k.workers, k.namedBy(p.r)) {
+	if allOf(k.workers, k.namedBy(p.r.VnfcInstanceIds)) {
 		faults = append(faults, at.Fault(fmt.Sprintf(
 			"names every worker (%s), so that no worker would be left for their Pods; name fewer, or add `force`", strings.Join(k.workers, ", "))))
 	}

@@ -71,17 +71,17 @@ func (k *known) checkVNFCs(r api.OperationRequest) fault.List {
 			}
 		}
 	}
-	if gone := k.namedBy(r); allOf(k.masters, gone) && !allOf(k.all, gone) {
+	if gone := k.namedBy(r.VnfcInstanceIds); allOf(k.masters, gone) && !allOf(k.all, gone) {
 		faults = append(faults, at.Fault(fmt.Sprintf(
 			"names every master (%s), so that no master would be left in the cluster; heal the entire VNF instead, with an empty list", strings.Join(k.masters, ", "))))
 	}
 	return faults
 }
 
-// namedBy are the ids of the servers that the request names.
-func (k *known) namedBy(r api.OperationRequest) map[string]bool {
+// namedBy are the ids of the servers that these names mean.
+func (k *known) namedBy(names []string) map[string]bool {
 	ids := map[string]bool{}
-	for _, name := range r.VnfcInstanceIds {
+	for _, name := range names {
 		for _, s := range topology.Named(k.servers, name) {
 			ids[s.ID] = true
 		}

@@ -24,6 +24,7 @@ func (p *postRequest) begin() (store.Operation, error) {
 			Targets: []api.OperationTarget{}, Withheld: []api.Withheld{}, Warnings: []api.Fault{},
 		},
 		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Epoch: p.t.Store.Epoch(),
+		OldServerOff: p.healed.oldServerOff,
 	}
 	if p.r.StackID == "" && p.r.Operation == api.Terminate {
 		op.StackID = p.before.StackID
@@ -100,12 +101,15 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err
 	}
+	if c := &p.t.Instance.CarriedOver; p.liftsFence() {
+		c.VolumeServer, c.VolumeServerShown = "", ""
+		if p.withdrawn() || p.endsCluster() {
+			c.VolumeIDs = nil
+		}
+	}
 	p.t.Instance.AwaitingEndSequence = 0
 	if upgrades(p.r) {
 		p.t.Instance.CarriedOver.Paused = ""
-	}
-	if op.OldServerIsOffBy != "" || p.healsAll() {
-		p.t.Instance.CarriedOver.VolumeServer, p.t.Instance.CarriedOver.VolumeServerShown = "", ""
 	}
 	e, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {

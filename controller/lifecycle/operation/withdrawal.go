@@ -25,10 +25,10 @@ func (p *postRequest) withdraws() bool {
 	return c.StorageServer != nil && p.changesStorageAddress()
 }
 
-// healsStorageServer reports whether the HEAL takes the storage server away and leaves the
-// cluster. If the entire VNF is healed, the cluster goes with them.
-func (p *postRequest) healsStorageServer() bool {
-	k, named := p.known, p.known.namedBy(p.r)
+// healsStorageServer reports whether the HEAL of the servers with these names takes the storage
+// server away and leaves the cluster. If the entire VNF is healed, the cluster goes with them.
+func (p *postRequest) healsStorageServer(names []string) bool {
+	k, named := p.known, p.known.namedBy(names)
 	storage := slices.ContainsFunc(k.servers, func(s api.Server) bool { return named[s.ID] && k.roles[s.ID] == api.RoleStorage })
 	return storage && slices.ContainsFunc(k.all, func(id string) bool { return !named[id] })
 }
@@ -43,7 +43,7 @@ func (p *postRequest) checkWithdrawal(out plan.Output) fault.List {
 	if p.r.Operation == api.ChangeExtConn {
 		at, names = fault.Root.Key("connectionPointNames"), "concerns"
 	}
-	named, here := p.known.namedBy(p.r), map[api.Role]bool{}
+	named, here := p.known.namedBy(p.r.VnfcInstanceIds), map[api.Role]bool{}
 	for _, n := range out.Nodes {
 		here[n.Role] = here[n.Role] || n.Role == api.RoleMaster || p.r.Operation == api.ChangeExtConn || named[n.ID]
 	}

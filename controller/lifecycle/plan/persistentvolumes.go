@@ -70,7 +70,10 @@ func (o *Output) awaitExports(in Input, master, storage *Node) {
 		master.waitForExports(storage, "does not serve "+directories(storage.Config.Storage)+" yet")
 		return
 	}
-	o.CarriedOver.Served = served
+	o.CarriedOver.Served, o.CarriedOver.ClientRecorder = served, ""
+	if storage.Config.Storage.ClientRecords != "" {
+		o.CarriedOver.ClientRecorder = storage.ID
+	}
 }
 
 // replaced reports whether another server served the PersistentVolumes, which are kept while

@@ -134,6 +134,15 @@ type CarriedOver struct {
 	// VolumeServerShown is what the cloud last showed of it, for people; empty while it is the
 	// storage server, and before the cloud is asked.
 	VolumeServerShown string
+	// VolumeMasters are the masters of the cluster whose PersistentVolumes are kept, ordered: those
+	// beside VolumeServer, and later ones as long as one of them stays. Empty if it is not known.
+	VolumeMasters []string
+	// VolumeIDs are the volumes, by their resource ids, that registered PersistentVolumes which are
+	// kept are on. No document names another one for the same resource. Empty if it is not known.
+	VolumeIDs map[string]string
+	// ClientRecorder is the storage server that was last seen to serve, if it recorded its clients on the
+	// volume then. Empty for none, and if it is not known.
+	ClientRecorder string
 }
 
 // Output is the plan.
@@ -209,6 +218,8 @@ func Make(in Input) Output {
 	if len(out.Faults) > 0 || in.Topology == nil {
 		return out
 	}
+	masters := assigned.Servers(api.RoleMaster)
+	out.CarriedOver.followMasters(masters)
 	for _, s := range in.Topology.Servers {
 		role, ok := assigned.Roles[s.ID]
 		if !ok {
@@ -217,7 +228,7 @@ func Make(in Input) Output {
 		n := newNode(in, s, role)
 		switch role {
 		case api.RoleStorage: // there is one of it, or of the registry
-			out.Volumes = n.addStorageServer(in, s, &out.CarriedOver)
+			out.Volumes = n.addStorageServer(in, s, masters, &out.CarriedOver)
 		case api.RoleRegistry:
 			out.Volumes = n.addRegistry(in, s)
 		case api.RoleMaster, api.RoleWorker:

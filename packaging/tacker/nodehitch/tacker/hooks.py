@@ -6,7 +6,7 @@ No topology is sent: the controller observes the stack itself.
 import logging
 import os
 import time
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from nodehitch import client
 from nodehitch.tacker import settings
@@ -100,6 +100,10 @@ class Hook:
         except client.Problem as problem:
             if problem.status != 404:
                 raise
+
+    def servers(self) -> List[str]:
+        """The servers that the controller knows of the instance."""
+        return list(self._patiently(lambda: self._controller.get_instance(self._instance))["nodes"])
 
     def ready(self, server: str) -> None:
         """Wait until the node of a Nova server is Ready."""

@@ -58,18 +58,18 @@ def run(said: client.Object) -> None:
         vnf.terminated()
         return
     if said["operation"] == "change_external_connectivity_rollback_end":
-        vnf.rolled_back("CHANGE_EXT_CONN", stackId=_stack(instance), **_members(said))
+        vnf.rolled_back("CHANGE_EXT_CONN", stackId=_stack(instance), **_members(said, vnf))
     elif said["operation"] == "scale_rollback_end":
-        vnf.rolled_back("SCALE", stackId=_stack(instance), **_members(said))
+        vnf.rolled_back("SCALE", stackId=_stack(instance), **_members(said, vnf))
     elif operation not in OPERATIONS:
         return  # of another rollback: Tacker's
     elif said["operation"] == "heal_start":
         emptied = [each["resourceTemplateId"] for each in _removed(said, "STORAGE")]
-        vnf.start_heal(emptied, 'additionalParams has "all": true. Heal without it', **_members(said))
+        vnf.start_heal(emptied, 'additionalParams has "all": true. Heal without it', **_members(said, vnf))
     elif phase == "start":
-        vnf.start(OPERATIONS[operation], **_members(said))
+        vnf.start(OPERATIONS[operation], **_members(said, vnf))
     else:
-        vnf.end(OPERATIONS[operation], stackId=_stack(instance), **_members(said))
+        vnf.end(OPERATIONS[operation], stackId=_stack(instance), **_members(said, vnf))
     if phase == "end":
         of_cluster = vnf.vim()
         if of_cluster is not None:
@@ -93,7 +93,7 @@ def _of_tacker(module: str) -> Any:
     return importlib.import_module("nodehitch.tacker." + module)
 
 
-def _members(said: client.Object) -> client.Object:
+def _members(said: client.Object, vnf: Hook) -> client.Object:
     """What the hook's operation says besides its phase."""
     hook, request = said["operation"], said["request"]
     if hook in ("scale_start", "scale_end", "scale_rollback_end"):
@@ -101,14 +101,17 @@ def _members(said: client.Object) -> client.Object:
         leaving = [each["resource"]["resourceId"] for each in _removed(said, "COMPUTE")]
         return {**scaling, "vnfcInstanceIds": leaving} if hook == "scale_start" else scaling
     if hook in ("heal_start", "heal_end"):
-        return {"vnfcInstanceIds": _healed(said), **of_heal(hook[len("heal_"):], request.get("additionalParams"))}
+        return {"vnfcInstanceIds": _healed(said, vnf), **of_heal(hook[len("heal_"):], request.get("additionalParams"))}
     if hook.startswith("change_external_connectivity_"):
         return {"connectionPointNames": [point["cpdId"] for link in request["extVirtualLinks"] for point in link["extCps"]]}
     return {}
 
 
-def _healed(said: client.Object) -> List[str]:
-    """The servers of the VNFCs that a HEAL names, before Heat or after it; none for the entire VNF."""
+def _healed(said: client.Object, vnf: Hook) -> List[str]:
+    """The servers of the VNFCs that a HEAL names, before Heat or after it; none for the entire VNF.
+
+    Before 2023.2 Tacker passes nothing from heal_start to heal_end. Then they are those that the controller knows and Heat has replaced.
+    """
     names = said["request"].get("vnfcInstanceId")
     if not names:
         return []
@@ -116,7 +119,10 @@ def _healed(said: client.Object) -> List[str]:
         servers = _vnfcs(said["vnf_instance"])
         return [servers.get(each, each) for each in names]  # the controller refuses what is no VNFC
     before = (said.get(KEPT) or {}).get(BEFORE)
-    return [each for each in _servers(said["vnf_instance"]) if before is not None and each not in before]
+    now = _servers(said["vnf_instance"])
+    if before is None:
+        return [each for each in vnf.servers() if each not in now]
+    return [each for each in now if each not in before]
 
 
 def _removed(said: client.Object, kind: str) -> List[client.Object]:
