@@ -256,7 +256,7 @@ func (p *postRequest) checkKeep(out plan.Output) (faults fault.List, err error) 
 		}
 	}
 	replaced := slices.ContainsFunc(out.Nodes[i].Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonVolumeReplaced }) // that is said
-	if w := waitsForExports(out); w != "" && !replaced && !(p.t.Instance.CarriedOver.ClientRecorder == server.ID && silent) {
+	if w := waitsForExports(out); w != "" && !replaced && (!silent || p.t.Instance.CarriedOver.ClientRecorder != server.ID) {
 		wrong("%s, so it may not have the record of its clients on the volume; heal once it does, or replace it and post only the END", w)
 	}
 	if p.healed.oldServerIsOffBy == "" {

@@ -31,17 +31,18 @@ const etcdHealth = 2381
 // remove one that has had no leader for etcd.Patience, nil if kubeadm may go on.
 func (m *Machine) remakeEtcd(ctx context.Context) (*converge.Action, error) {
 	health, err := m.Host.Ports.Get(ctx, etcdHealth, "/health")
-	if err == nil && health.Status == http.StatusOK {
+	answers := err == nil
+	if answers && health.Status == http.StatusOK {
 		m.unhealthySince = time.Time{}
 		return nil, nil
 	}
 	if m.unhealthySince.IsZero() {
 		m.unhealthySince = m.Now()
 	}
-	switch {
-	case m.Now().Sub(m.unhealthySince) < etcd.Patience:
+	if m.Now().Sub(m.unhealthySince) < etcd.Patience {
 		return nil, converge.Wait(api.ReasonNotJoined, "etcd, which an unfinished attempt to make the cluster has left, does not serve yet; it is given %v", etcd.Patience)
-	case err != nil || !strings.Contains(health.Body, "NO LEADER"): // kubeadm starts it
+	}
+	if !answers || !strings.Contains(health.Body, "NO LEADER") { // kubeadm starts it
 		return nil, nil
 	}
 	return &converge.Action{Summary: "remove the data of an etcd that was ended before it had begun", Do: func(ctx context.Context) error {
