@@ -25,9 +25,9 @@ type writers struct {
 	cloud *lifecycletest.Cloud
 	// nova are the storage servers that there are, attached those that have the volume.
 	nova, attached []string
-	// mayWrite are the storage servers that were told of the volume while it was kept, and that
-	// nobody has said to be off; gone those that the cloud has shown to be. off are those of which
-	// somebody has said so, each until when, stated the one of each idempotency key.
+	// mayWrite are the storage servers that were told of the volume while it was kept and may still
+	// write. gone are those that the cloud has shown to be gone. off are those that an operator has
+	// stated to be off, each until when; stated has the server of each idempotency key.
 	mayWrite, gone map[string]bool
 	off            map[string]time.Time
 	stated         map[string]string

@@ -213,8 +213,8 @@ type Operation struct {
 	// BaseVersion is what an END is measured against to tell which servers are new:
 	// the version in force after the END before it. A retry keeps its predecessor's.
 	BaseVersion int64 `json:"baseVersion,omitempty"`
-	// OldServerOff is the storage server of which OldServerIsOffBy has stated that it is off: the one
-	// that could write then, "" for none.
+	// OldServerOff is the storage server that OldServerIsOffBy has stated to be off, "" if no old one
+	// could write then.
 	OldServerOff string `json:"oldServerOff,omitempty"`
 	// StuckSince is since when no waiting makes the targets of an END ready and none of
 	// them has changed; zero if waiting may.

@@ -68,8 +68,8 @@ func (u *update) strays(ctx context.Context, desired *api.NodeConfig) error {
 	return errors.Join(problems...)
 }
 
-// unknown reports whether a member is a master of which nothing is known by which its etcd member
-// could be found.
+// unknown reports whether a member is a master without a Node and without an address. Its etcd
+// member cannot be told from others.
 func (u *update) unknown(m api.ClusterMember) bool {
 	return m.Role == api.RoleMaster && len(m.Addresses) == 0 && !u.hasNode(m.ServerID)
 }

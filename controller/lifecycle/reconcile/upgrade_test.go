@@ -76,7 +76,7 @@ func TestAMasterThatLeftDrainsNobody(t *testing.T) {
 	}
 }
 
-// A plan that changes a master's document makes it one that has not said yet that it is healthy.
+// A master whose document a plan changes is not healthy until it has reported for the new one.
 func TestWhatAPlanChangesCountsAtOnce(t *testing.T) {
 	w := lifecycletest.Made(t, lifecycletest.ClusterOf(madeOf...))
 	w.Must(w.Enrollment.Revoke(w.Ctx, madeOf[0], "by hand"))

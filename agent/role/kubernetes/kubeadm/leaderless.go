@@ -13,10 +13,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/sleep"
 )
 
-// An etcd that is ended after it has made its log and before it has written itself into it as the
-// first member never elects a leader (seen with etcd 3.6.4): it takes itself for a member of a
-// cluster that it cannot find. kubeadm waits for it in vain, each time. While the first attempt to
-// make the cluster is unfinished and nobody knows of it, such an etcd has nothing to lose.
+// An etcd that is ended after it has made its log, and before it has written itself into it as the
+// first member, never elects a leader: it takes itself for a member of a cluster that it cannot find.
+// kubeadm waits for it in vain at each attempt. While the attempt to make the cluster is unfinished
+// and nobody knows of the cluster, such an etcd has nothing to lose.
 
 // etcdFiles are all that an etcd has. Its log, by which the agent knows that there is one, goes last.
 var etcdFiles = []string{etcdMember + "/snap/*", etcdMember + "/wal/*"}
