@@ -47,6 +47,8 @@ type fence struct {
 	request      stack.Request
 	old, present string
 	volumes      []string
+	// heir is the storage server that may write once the old one is gone, "" if nothing is kept.
+	heir string
 }
 
 // checkFence asks the cloud once.
@@ -80,7 +82,7 @@ func (s *Service) checkFence(ctx context.Context, instanceID string) (gone bool,
 		}
 		c.VolumeServerShown = shown
 		if gone {
-			c.VolumeServer, c.VolumeServerShown = "", ""
+			c.VolumeServer, c.VolumeServerShown = f.heir, ""
 			t.OnCommit(func() {
 				s.Log.Info("the old storage server is gone, and the new one mounts its volumes", "instance", instanceID, "old", f.old, "new", f.present)
 			})
@@ -123,6 +125,9 @@ func (s *Service) fenceOf(t *tx.Tx) (*fence, error) {
 	}
 	if f.present == "" {
 		return nil, nil
+	}
+	if d.Params.Cluster.StorageServer.KeepVolumes {
+		f.heir = f.present
 	}
 	f.request.VIM, err = t.Store.Unseal(d.VIMConnectionInfo)
 	return f, err
