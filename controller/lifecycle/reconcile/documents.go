@@ -15,7 +15,9 @@ import (
 
 // Apply plans the desired state in force and writes what follows from it. It revokes
 // no identity: see Retire. What a master has reported is of the document that it had: if the
-// plan changes that, it is planned once more from what is true now.
+// plan changes that, it is planned once more, so that what is withheld follows from what is true now.
+// What the first plan has decided stays (CarriedOver), such as a wave of an upgrade, or a version that a
+// node was told: the reports that it went by were true when the reports came.
 func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	first, again, err := r.apply(t)
 	if err != nil || !again {
