@@ -31,9 +31,13 @@ type writers struct {
 	mayWrite, gone map[string]bool
 	off            map[string]time.Time
 	stated         map[string]string
+	// says has for each key whether its requests say so.
+	says map[string]bool
 	// kept is the volume that the PersistentVolumes are on, masters are those of their cluster.
 	kept    string
 	masters []string
+	// unkept is the server in force that was told of a volume while nothing was kept, and the volume.
+	unkept, unkeptVolume string
 	// withdrawn: the master has said that they are absent, and nobody has taken that back.
 	withdrawn bool
 	passed    int // fences that were passed
@@ -57,7 +61,7 @@ func TestNoOrderOfEventsLetsTwoServersWrite(t *testing.T) {
 			rt.Fatal(err)
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) })
-		w := &writers{mayWrite: map[string]bool{}, gone: map[string]bool{}, off: map[string]time.Time{}, stated: map[string]string{}, nova: slices.Clone(storageServers), attached: storageServers[:1]}
+		w := &writers{mayWrite: map[string]bool{}, gone: map[string]bool{}, off: map[string]time.Time{}, stated: map[string]string{}, says: map[string]bool{}, nova: slices.Clone(storageServers), attached: storageServers[:1]}
 		w.World, w.cloud = lifecycletest.Keeping(drawn{rt, dir})
 		w.show()
 		w.check(rt)
@@ -122,6 +126,10 @@ func (w *writers) post(t *rapid.T, r api.OperationRequest) {
 
 // send posts the request, and then nobody writes any more who this says does not.
 func (w *writers) send(t *rapid.T, r api.OperationRequest) {
+	if said, repeats := w.says[r.IdempotencyKey]; repeats && r.IdempotencyKey != "" {
+		r.OldServerIsOff = said // it is the same request
+	}
+	w.says[r.IdempotencyKey] = r.OldServerIsOff
 	withdrawn := false
 	if ops := w.Operations(); w.withdrawn {
 		withdrawn = ops[0].Operation == api.Heal
@@ -142,8 +150,6 @@ func (w *writers) send(t *rapid.T, r api.OperationRequest) {
 			server = ""
 		}
 		w.off[server], w.stated[r.IdempotencyKey] = op.Deadline, server
-	} else {
-		delete(w.stated, r.IdempotencyKey) // another request
 	}
 	if r.Phase != api.PhaseEnd || op.State == api.Failed && op.Error.Type == api.ProblemVolumesStranded {
 		return
@@ -294,18 +300,19 @@ func (w *writers) replaceAgain(t *rapid.T) {
 	keys := rapid.Bool().Draw(t, "with keys")
 	for range 3 {
 		by := rapid.SampledFrom(storageServers).Draw(t, "by")
-		r := lifecycletest.Heal(rapid.SampledFrom([]api.OperationPhase{api.PhaseStart, api.PhaseEnd, api.PhaseEnd}).Draw(t, "phase"), nil, by)
+		now, _ := w.inForce()
+		r := lifecycletest.Heal(rapid.SampledFrom([]api.OperationPhase{api.PhaseStart, api.PhaseEnd}).Draw(t, "phase"), nil, now)
 		if r.OldServerIsOff = rapid.Bool().Draw(t, "off"); r.Phase == api.PhaseEnd {
 			r.Topology = lifecycletest.HealedTopology(by)
 		}
 		if keys {
-			r.IdempotencyKey = string(r.Phase)
+			r.IdempotencyKey = string(r.Phase) + " again"
 		}
 		w.send(t, r)
 		w.check(t)
 		w.cancelAny(t)
 		w.check(t)
-		if rapid.IntRange(0, 2).Draw(t, "later") == 0 {
+		if rapid.Bool().Draw(t, "later") {
 			w.Wait(31 * time.Minute)
 		}
 		w.check(t)
@@ -346,7 +353,13 @@ func (w *writers) check(t *rapid.T) {
 	w.withdrawn = w.withdrawn && d.WithdrawPersistentVolumes
 	told := ""
 	nodes := w.Instance().Nodes
-	_, masters := w.inForce()
+	storage, masters := w.inForce()
+	if d.Params.Cluster.StorageServer.KeepVolumes && w.unkept != "" && w.unkeptVolume == d.Topology.Volumes[0].ID {
+		w.mayWrite[w.unkept] = true // it was told before
+	}
+	if d.Params.Cluster.StorageServer.KeepVolumes || w.unkept != storage {
+		w.unkept = ""
+	}
 	if slices.ContainsFunc(masters, func(id string) bool { return slices.Contains(w.masters, id) }) {
 		w.masters = masters
 	} else {
@@ -370,6 +383,9 @@ func (w *writers) check(t *rapid.T) {
 		w.passed++
 		delete(w.mayWrite, old)
 	}
+	if w.gone[told] && !d.Params.Cluster.StorageServer.KeepVolumes {
+		delete(w.mayWrite, told) // it came back, and nothing is kept by now
+	}
 	delete(w.gone, told)
 	volume := w.Document(told).Storage.Volumes[0].VolumeID
 	if w.kept != "" && volume != w.kept {
@@ -379,6 +395,6 @@ func (w *writers) check(t *rapid.T) {
 	case d.Params.Cluster.StorageServer.KeepVolumes:
 		w.mayWrite[told], w.masters, w.kept = true, masters, volume
 	case len(w.mayWrite) == 0:
-		w.masters, w.kept = nil, ""
+		w.masters, w.kept, w.unkept, w.unkeptVolume = nil, "", told, volume
 	}
 }

@@ -107,6 +107,10 @@ func (m *Manager) Run(ctx context.Context) error {
 			if err := m.Discovery.RetireGone(ctx); err != nil && ctx.Err() == nil {
 				m.log.Error("servers that have left their stacks cannot be retired", "error", err)
 			}
+		})
+	})
+	observing.Go(func() { // Pods wait for it, and it for no stack
+		everySecond(ctx, func() {
 			if err := m.Discovery.CheckFences(ctx); err != nil && ctx.Err() == nil {
 				m.log.Error("old storage servers cannot be looked for", "error", err)
 			}

@@ -3,6 +3,7 @@ package discovery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,16 +21,20 @@ const longestFencePause = time.Minute
 
 // CheckFences asks the cloud of each instance whose storage server waits for an old one, when that
 // is due, and lets the volumes go once the old one is gone. What waits is in the records, so that
-// another replica goes on after a restart.
+// another replica goes on after a restart. Instances do not wait for each other: Pods wait for each.
 func (s *Service) CheckFences(ctx context.Context) error {
+	var failed []error
 	err := s.Runner.ViewAll(func(t *tx.Tx) error {
 		waits, err := fenced(t)
 		if waits {
 			s.fences.note(t.Instance.ID)
 		}
-		return err
+		if err != nil { // the others must not wait for it
+			failed = append(failed, fmt.Errorf("VNF instance %s: %w", t.Instance.ID, err))
+		}
+		return nil
 	})
-	return errors.Join(err, s.fences.run(ctx, s.Now, longestFencePause, s.checkFence))
+	return errors.Join(append(failed, err, s.fences.run(ctx, s.Now, longestFencePause, together, s.checkFence))...)
 }
 
 // fenced reports whether the storage server of the instance waits for an old one.
@@ -47,6 +52,8 @@ type fence struct {
 	request      stack.Request
 	old, present string
 	volumes      []string
+	// heir is the storage server that may write once the old one is gone, "" if nothing is kept.
+	heir string
 }
 
 // checkFence asks the cloud once.
@@ -59,7 +66,7 @@ func (s *Service) checkFence(ctx context.Context, instanceID string) (gone bool,
 	if err != nil || f == nil {
 		return f == nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, stack.Within)
+	limited, cancel := context.WithTimeout(ctx, stack.Briefly)
 	defer cancel()
 	left, err := s.Observer.Source.Remains(limited, f.request, []string{f.old, f.present}, f.volumes)
 	gone, shown := err == nil && left.Gone(f.old, f.present, f.volumes), left.Text(f.old, f.volumes)
@@ -69,6 +76,8 @@ func (s *Service) checkFence(ctx context.Context, instanceID string) (gone bool,
 		shown = "no cloud is configured for this instance that could show it"
 	case errors.As(err, &problem):
 		shown = problem.Error()
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		shown = fmt.Sprintf("the cloud has not answered within %s", stack.Briefly)
 	case err != nil:
 		return false, err
 	}
@@ -80,7 +89,7 @@ func (s *Service) checkFence(ctx context.Context, instanceID string) (gone bool,
 		}
 		c.VolumeServerShown = shown
 		if gone {
-			c.VolumeServer, c.VolumeServerShown = "", ""
+			c.VolumeServer, c.VolumeServerShown = f.heir, ""
 			t.OnCommit(func() {
 				s.Log.Info("the old storage server is gone, and the new one mounts its volumes", "instance", instanceID, "old", f.old, "new", f.present)
 			})
@@ -123,6 +132,9 @@ func (s *Service) fenceOf(t *tx.Tx) (*fence, error) {
 	}
 	if f.present == "" {
 		return nil, nil
+	}
+	if d.Params.Cluster.StorageServer.KeepVolumes {
+		f.heir = f.present
 	}
 	f.request.VIM, err = t.Store.Unseal(d.VIMConnectionInfo)
 	return f, err

@@ -61,7 +61,7 @@ func (s *Service) Silent(instanceID string) { s.silent.note(instanceID) }
 // stack no longer has: Tacker's v1 API calls no END that would. An observation that finds one
 // still there, or the stack in progress, is repeated.
 func (s *Service) RetireGone(ctx context.Context) error {
-	return s.silent.run(ctx, s.Now, longestPause, s.retireGone)
+	return s.silent.run(ctx, s.Now, longestPause, oneByOne, s.retireGone)
 }
 
 func (s *Service) retireGone(ctx context.Context, instanceID string) (done bool, err error) {

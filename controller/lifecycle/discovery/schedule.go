@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -26,6 +28,12 @@ type scheduled struct {
 	pause time.Duration
 }
 
+// How many instances are observed at once.
+const (
+	oneByOne = 1
+	together = 16
+)
+
 // note makes an observation due.
 func (s *schedule) note(instanceID string) {
 	s.mu.Lock()
@@ -38,18 +46,26 @@ func (s *schedule) note(instanceID string) {
 	s.all[instanceID] = r
 }
 
-// run calls observe for each instance that is due. found says that there is nothing left to
-// look for. Of errors it returns those that are no problems of the cloud or the instance.
-func (s *schedule) run(ctx context.Context, now func() time.Time, longest time.Duration, observe func(ctx context.Context, instanceID string) (found bool, err error)) error {
-	var failed []error
-	for _, id := range s.due(now()) {
-		found, err := observe(ctx, id)
-		var problem *api.Problem
-		if err != nil && !errors.As(err, &problem) {
-			failed = append(failed, err)
-		}
-		s.observed(id, found, now(), longest)
+// run calls observe for each instance that is due, one after the other or together. found says that
+// there is nothing left to look for. Of errors it returns those that are no problems of the cloud or
+// the instance.
+func (s *schedule) run(ctx context.Context, now func() time.Time, longest time.Duration, atOnce int, observe func(ctx context.Context, instanceID string) (found bool, err error)) error {
+	ids := s.due(now())
+	failed := make([]error, len(ids))
+	var all errgroup.Group
+	all.SetLimit(atOnce)
+	for i, id := range ids {
+		all.Go(func() error {
+			found, err := observe(ctx, id)
+			var problem *api.Problem
+			if err != nil && !errors.As(err, &problem) {
+				failed[i] = err
+			}
+			s.observed(id, found, now(), longest)
+			return nil
+		})
 	}
+	_ = all.Wait() // each has its own
 	return errors.Join(failed...)
 }
 

@@ -18,7 +18,7 @@ func (s *Service) SizeDiffers(instanceID string) { s.sizes.note(instanceID) }
 // LearnSizes observes the stacks of the instances for which that is due, and repeats one that
 // finds no volume that was extended: Cinder may be the last to know.
 func (s *Service) LearnSizes(ctx context.Context) error {
-	return s.sizes.run(ctx, s.Now, longestPause, s.learnSizes)
+	return s.sizes.run(ctx, s.Now, longestPause, oneByOne, s.learnSizes)
 }
 
 // learnSizes puts the sizes of volumes that were extended in force, as a version of the

@@ -390,3 +390,22 @@ func TestADeadStorageServerIsHealed(t *testing.T) {
 		})
 	}
 }
+
+// One PUT may bring the promise and another server: the one before was told of the volumes, under whatever parameters.
+func TestAServerThatWasToldWithoutAPromiseMayWrite(t *testing.T) {
+	w, cloud := lifecycletest.Keeping(t)
+	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.VolumesParameters("10.10.0.0/24")})
+	w.Post(healStart())
+	w.ReportAbsent()
+	w.MustCancel(w.Post(healEnd()))
+	wantVolume(w, replacement, true) // told without a promise
+	next := lifecycletest.HealedTopology(third)
+	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: next})
+	wantVolume(w, third, false)
+	if withheld := w.Node(third).Withheld; !slices.ContainsFunc(withheld, func(h api.Withheld) bool { return strings.Contains(h.Message, "storage ("+replacement+")") }) {
+		t.Errorf("what is withheld is %+v", withheld)
+	}
+	cloud.Replaced(third)
+	w.Must(w.Lifecycle.Discovery.CheckFences(w.Ctx))
+	wantVolume(w, third, true)
+}

@@ -102,7 +102,9 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	if c := &p.t.Instance.CarriedOver; p.liftsFence() {
-		c.VolumeServer, c.VolumeServerShown = "", ""
+		if c.VolumeServer, c.VolumeServerShown = "", ""; p.keepsByDefault() {
+			c.VolumeServer = p.storageServer()
+		}
 		if p.withdrawn() || p.endsCluster() {
 			c.VolumeIDs = nil
 		}

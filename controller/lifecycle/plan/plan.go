@@ -128,8 +128,8 @@ type CarriedOver struct {
 	// Renews is the master whose turn it is to renew its certificates, empty for none.
 	Renews string
 	// VolumeServer is the storage server that may write to the volumes while PersistentVolumes
-	// are kept: a document has told it of them, and it is not known to be gone. No other one is
-	// told of them meanwhile. Empty for none.
+	// are kept: a document has told it of them, or the one before may not write any more, and it is not
+	// known to be gone. No other one is told of them meanwhile. Empty for none.
 	VolumeServer string
 	// VolumeServerShown is what the cloud last showed of it, for people; empty while it is the
 	// storage server, and before the cloud is asked.

@@ -45,6 +45,9 @@ func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]s
 		return plan.Output{}, nil, err
 	}
 	in.Agents = agents(t, nodes)
+	if in.CarriedOver.VolumeServer, err = volumeServer(t, d); err != nil {
+		return plan.Output{}, nil, err
+	}
 	if in.VolumeServerName, err = nameOf(t, in.CarriedOver.VolumeServer); err != nil {
 		return plan.Output{}, nil, err
 	}
@@ -65,6 +68,30 @@ func nodesOf(t *tx.Tx, topology *api.Topology) (map[string]store.Node, error) {
 		}
 	}
 	return all, nil
+}
+
+// volumeServer is the storage server that may write to the volumes of PersistentVolumes that are kept: the
+// one that is carried over or, if nothing was kept before, the one whose document names them.
+func volumeServer(t *tx.Tx, d *desired.State) (id string, err error) {
+	c := d.Params.Cluster
+	if id = t.Instance.CarriedOver.VolumeServer; id != "" || c == nil || c.StorageServer == nil || !c.StorageServer.KeepVolumes {
+		return id, nil
+	}
+	for _, wanted := range c.StorageServer.Volumes {
+		for _, v := range d.Topology.Volumes {
+			if v.ResourceID != wanted.ResourceID {
+				continue
+			}
+			record, found, err := t.Volumes().Get(v.ID)
+			if err != nil {
+				return "", err
+			}
+			if found && record.InstanceID == t.Instance.ID && record.NodeID != "" {
+				return record.NodeID, nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // nameOf is the name of a node that the topology may lack, "" for none.
