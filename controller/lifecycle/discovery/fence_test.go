@@ -59,7 +59,7 @@ func TestACloudThatHangsHoldsUpNoOtherFence(t *testing.T) {
 		}
 	}
 	cancel()
-	<-done
+	_ = <-done
 	if slices.Sort(asked); !slices.Equal(asked, []string{other, lifecycletest.InstanceID}) {
 		t.Errorf("asked for %v", asked)
 	}
