@@ -84,7 +84,7 @@ func CheckFirstVolume(before, after *Params, at fault.At) fault.List {
 	}
 	return fault.List{at.Key(keyCluster).Key(keyStorage).Key(keyVolumes).Index(a.first()).Key(keyMountTo).Fault(fmt.Sprintf(
 		"%q makes %q the first volume in the order of %s; with %s %q that stays %q, by which the NFS server's clients know it and which has their record: give each other volume a later %s, "+
-			"or say %q, change the volumes, heal the storage server, and say %q again",
+			"or say %q first, then change the volumes, heal the storage server, and say %q again",
 		is.MountTo, is.ResourceID, keyMountTo, keyAtHeal, keepVolumes, was.ResourceID, keyMountTo, withdrawVolumes, keepVolumes))}
 }
 
