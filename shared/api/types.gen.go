@@ -231,6 +231,7 @@ const (
 	HappenedNodeLost            EventType = "NodeLost"
 	HappenedNodesBack           EventType = "NodesBack"
 	HappenedNodesLost           EventType = "NodesLost"
+	HappenedOldServerIsOff      EventType = "OldServerIsOff"
 	HappenedOperationCancelled  EventType = "OperationCancelled"
 	HappenedOperationEnded      EventType = "OperationEnded"
 	HappenedOperationStarted    EventType = "OperationStarted"
@@ -295,6 +296,8 @@ func (e EventType) Valid() bool {
 	case HappenedNodesBack:
 		return true
 	case HappenedNodesLost:
+		return true
+	case HappenedOldServerIsOff:
 		return true
 	case HappenedOperationCancelled:
 		return true
@@ -1207,7 +1210,7 @@ type Event struct {
 	TokenName string `json:"tokenName,omitempty"`
 
 	// Type What has happened. Of an instance: it was created or deleted, it has another name or other labels, an operator confirmed it after
-	// a restore, another version of its desired state is in force, other members of its cluster are upgraded than before. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
+	// a restore, another version of its desired state is in force, other members of its cluster are upgraded than before. Of an operation: it began, ended, or was cancelled; while it waited, somebody stated that the old storage server is off. Of a node: a topology names its server, or no longer
 	// does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
 	// that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
 	// The node was lost, or is back: it calls again. Of a volume: its format was permitted, or no longer is, it began, ended, or was
@@ -1234,7 +1237,7 @@ type EventList struct {
 }
 
 // EventType What has happened. Of an instance: it was created or deleted, it has another name or other labels, an operator confirmed it after
-// a restore, another version of its desired state is in force, other members of its cluster are upgraded than before. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
+// a restore, another version of its desired state is in force, other members of its cluster are upgraded than before. Of an operation: it began, ended, or was cancelled; while it waited, somebody stated that the old storage server is off. Of a node: a topology names its server, or no longer
 // does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
 // that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
 // The node was lost, or is back: it calls again. Of a volume: its format was permitted, or no longer is, it began, ended, or was
@@ -1636,7 +1639,7 @@ type Operation struct {
 	ID             string `json:"id"`
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
-	// Joined In the answer to a POST that started nothing: this is the operation of an earlier request, and the topology and deadline of this one are not used
+	// Joined In the answer to a POST that started nothing: this is the operation of an earlier request, and the topology and deadline of this one are not used; its oldServerIsOff is, if the operation waited for it
 	Joined bool `json:"joined,omitempty"`
 
 	// Leaving START of SCALE_IN and HEAL: the members of the cluster that leave it before it completes

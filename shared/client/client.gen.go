@@ -431,7 +431,9 @@ type ClientInterface interface {
 	// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
-	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first. The END of a HEAL with oldServerIsOff
+	// and without a key, whose vnfcInstanceIds name the storage server, joins the END of a HEAL in progress that waits for the old one: its
+	// statement counts, the rest of it is not used.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -445,7 +447,9 @@ type ClientInterface interface {
 	// Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
-	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first. The END of a HEAL with oldServerIsOff
+	// and without a key, whose vnfcInstanceIds name the storage server, joins the END of a HEAL in progress that waits for the old one: its
+	// statement counts, the rest of it is not used.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -1325,7 +1329,9 @@ func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfIn
 // Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
-// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first. The END of a HEAL with oldServerIsOff
+// and without a key, whose vnfcInstanceIds name the storage server, joins the END of a HEAL in progress that waits for the old one: its
+// statement counts, the rest of it is not used.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -1349,7 +1355,9 @@ func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfIns
 // Idempotent by idempotencyKey, or the header Idempotency-Key: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
-// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first. The END of a HEAL with oldServerIsOff
+// and without a key, whose vnfcInstanceIds name the storage server, joins the END of a HEAL in progress that waits for the old one: its
+// statement counts, the rest of it is not used.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
@@ -38,12 +39,12 @@ func (o *object) storageServer() *StorageServer {
 	return s
 }
 
-// keepVolumes is the other one of the two texts of persistent_volumes_at_heal.
-const keepVolumes = "keep"
+// The texts of persistent_volumes_at_heal.
+const keepVolumes, withdrawVolumes = "keep", "withdraw"
 
 func atHeal(s string) (string, error) {
-	if s != keepVolumes && s != "withdraw" {
-		return "", fmt.Errorf("is %s; expected %q or %q", grammar.Show(s), keepVolumes, "withdraw")
+	if s != keepVolumes && s != withdrawVolumes {
+		return "", fmt.Errorf("is %s; expected %q or %q", grammar.Show(s), keepVolumes, withdrawVolumes)
 	}
 	return s, nil
 }
@@ -67,6 +68,32 @@ func (o *object) checkKept(s *StorageServer) {
 				grammar.NoRootSquash, keyAtHeal, keepVolumes)
 		}
 	}
+}
+
+// CheckFirstVolume is what parameters would change on which the NFS server's clients rely while
+// PersistentVolumes are kept: they know the server by the first volume, which also has their record.
+// before are those in force; at is the place of additionalParams.
+func CheckFirstVolume(before, after *Params, at fault.At) fault.List {
+	b, a := before.keeping(), after.keeping()
+	if b == nil || a == nil {
+		return nil
+	}
+	was, is := b.Volumes[b.first()], a.Volumes[a.first()]
+	if was.ResourceID == is.ResourceID {
+		return nil
+	}
+	return fault.List{at.Key(keyCluster).Key(keyStorage).Key(keyVolumes).Index(a.first()).Key(keyMountTo).Fault(fmt.Sprintf(
+		"%q makes %q the first volume in the order of %s; with %s %q that stays %q, by which the NFS server's clients know it and which has their record: give each other volume a later %s, "+
+			"or say %q first, then change the volumes, heal the storage server, and say %q again",
+		is.MountTo, is.ResourceID, keyMountTo, keyAtHeal, keepVolumes, was.ResourceID, keyMountTo, withdrawVolumes, keepVolumes))}
+}
+
+// keeping is the storage server if a heal keeps its PersistentVolumes, nil for none.
+func (p *Params) keeping() *StorageServer {
+	if p == nil || p.Cluster == nil || p.Cluster.StorageServer == nil || !p.Cluster.StorageServer.KeepVolumes {
+		return nil
+	}
+	return p.Cluster.StorageServer
 }
 
 func (o *object) volume() Volume {

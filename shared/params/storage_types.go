@@ -1,10 +1,8 @@
 package params
 
 import (
-	"cmp"
 	"net/netip"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -41,8 +39,17 @@ func (s *StorageServer) ClientRecords() string {
 	if !s.KeepVolumes || len(s.Volumes) == 0 {
 		return ""
 	}
-	first := slices.MinFunc(s.Volumes, func(a, b Volume) int { return cmp.Compare(a.MountTo, b.MountTo) })
-	return path.Join(first.MountTo, ownDirectory, "nfs-clients")
+	return path.Join(s.Volumes[s.first()].MountTo, ownDirectory, "nfs-clients")
+}
+
+// first is the index of the first volume in the order of the mount points.
+func (s *StorageServer) first() (first int) {
+	for i, v := range s.Volumes {
+		if v.MountTo < s.Volumes[first].MountTo {
+			first = i
+		}
+	}
+	return first
 }
 
 // ownDirectory is the directory of a volume that is nodehitch's own.

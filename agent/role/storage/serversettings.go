@@ -271,7 +271,7 @@ func (p *exportPlan) asItIs() error {
 		return nil
 	}
 	return converge.Wait(api.ReasonClientsNotRecorded,
-		"the NFS server was not set up by this agent and serves already, so its clients know it by another name than a server that replaces it: stop nfs-server while nobody has mounted from it, or heal with `withdraw` once")
+		"the NFS server serves already, and its clients know it by another name than a server that replaces it, because this agent did not set it up or another volume was the first then: stop nfs-server while nobody has mounted from it, or heal with `withdraw` once")
 }
 
 // away is where a volume with exports is not mounted, "" if all are.

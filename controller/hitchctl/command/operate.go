@@ -44,8 +44,9 @@ them. --force lets them leave all the same, also if the cluster does not answer.
 A HEAL of the storage server withdraws its PersistentVolumes, unless the parameters have
 persistent_volumes_at_heal keep: then Pods wait for the new storage server, which mounts
 once the cloud shows that the old one is gone. --old-server-is-off states instead that the
-old one does not run and never will. It is recorded who says so. If it runs all the same,
-two servers write to one filesystem, and the data is lost.
+old one does not run and never will; while an END waits for the old one, as a hook's does,
+that END goes on. It is recorded who says so. If it runs all the same, two servers write to
+one filesystem, and the data is lost.
 
 If the controller has a cloud, it reads the servers, addresses and volumes from Heat,
 and no --topology is needed. It takes no END while Heat changes the stack; --wait waits
@@ -180,7 +181,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 	if f.output == asTable {
 		fmt.Fprintf(a.out, "operation %s: %s\n", describe.ShortOperation(*o), titleOf(*o))
 	}
-	if o.Joined && (f.given("idempotency-key") || o.Operation == api.Terminate) { // else it is this command's own, whose answer was lost
+	if o.Joined && (f.given("idempotency-key") || o.Operation == api.Terminate || f.operation.OldServerIsOff) { // else it is this command's own, whose answer was lost
 		a.printLine("joined", screen.Waiting, a.joinedText(*o, f.given))
 	}
 	for _, w := range o.Warnings {
@@ -196,7 +197,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 }
 
 // joinedText says that an earlier request started the operation, and which flags of this
-// one do not count.
+// one do not count. Without a key, the statement of the old server does.
 func (a *app) joinedText(o api.Operation, given func(string) bool) string {
 	text := "an earlier request started this operation, " + describe.Age(a.now().Sub(o.StartedAt)) + " ago"
 	if o.State != api.Processing {
@@ -204,6 +205,10 @@ func (a *app) joinedText(o api.Operation, given func(string) bool) string {
 	}
 	unused := slices.DeleteFunc([]string{"--topology", "--stack-id", "--deadline", "--partial", "--force", "--keep-persistent-volumes", "--old-server-is-off", "--number-of-steps", "--vnfc-instance-id"},
 		func(flag string) bool { return !given(strings.TrimPrefix(flag, "--")) })
+	if given("old-server-is-off") && !given("idempotency-key") {
+		text += "; of the old storage server, " + describe.OldServerIsOff(o.OldServerIsOffBy)
+		unused = slices.DeleteFunc(unused, func(flag string) bool { return flag == "--old-server-is-off" || flag == "--vnfc-instance-id" })
+	}
 	if len(unused) > 0 {
 		text += "; not used: " + strings.Join(unused, ", ")
 	}

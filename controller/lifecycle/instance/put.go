@@ -259,18 +259,25 @@ func (p *putRequest) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
 	return out, p.s.Reconciler.KeepsTargets(t, out)
 }
 
-// checkRunning refuses what cannot be changed in a cluster that is there, and versions of Kubernetes
-// to which its members cannot be upgraded.
-func (p *putRequest) checkRunning(t *tx.Tx) (fault.List, error) {
-	if len(t.Instance.CarriedOver.Members) == 0 {
+// checkRunning refuses what cannot be changed in a cluster that is there, versions of Kubernetes to
+// which its members cannot be upgraded, and another first volume while PersistentVolumes are kept.
+func (p *putRequest) checkRunning(t *tx.Tx) (faults fault.List, err error) {
+	members, kept := len(t.Instance.CarriedOver.Members) > 0, t.Instance.CarriedOver.VolumeServer != ""
+	if !members && !kept {
 		return nil, nil
 	}
 	before, err := desired.InForce(t)
 	if err != nil {
 		return nil, err
 	}
+	if kept {
+		faults = params.CheckFirstVolume(before.Params, p.parameters.Params, desired.AtParams)
+	}
+	if !members {
+		return faults, nil
+	}
 	lowest, highest, err := reconcile.KubernetesVersions(t)
-	return params.CheckRunning(before.Params, p.parameters.Params, lowest, highest, desired.AtParams), err
+	return append(faults, params.CheckRunning(before.Params, p.parameters.Params, lowest, highest, desired.AtParams)...), err
 }
 
 // placed is faults of the topology where the request has what is new, if it has no topology.

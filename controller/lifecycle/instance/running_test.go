@@ -101,3 +101,44 @@ func TestTheVersionsThatMayFollow(t *testing.T) {
 		t.Errorf("without a cluster:\n%s", diff)
 	}
 }
+
+// The NFS server's clients know it by its first volume, which has their record: no PUT makes another one the first while
+// PersistentVolumes are kept.
+func TestTheFirstVolumeStaysTheFirst(t *testing.T) {
+	const volume, at = `{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}`, "/additionalParams/k8s_cluster_installation_param/storage_server/cinder_volume_setup_params/"
+	earlier := volume + `, {"volume_resource_id": "other", "mount_to": "/a"}`
+	replaced, keeping := strings.Replace(volume, "storage_server_volume", "other", 1), string(lifecycletest.KeepingParameters())
+	for name, c := range map[string]struct {
+		volumes string
+		// mended is what is edited besides.
+		mended []string
+		// refused is where a fault is, "" if the PUT is taken.
+		refused string
+	}{
+		"one that comes before it":                 {earlier, nil, at + "1/mount_to"},
+		"one that takes its place":                 {replaced, nil, at + "0/mount_to"},
+		"one that comes after it":                  {`{"volume_resource_id": "other", "mount_to": "/z"}, ` + volume, nil, ""},
+		"its own mount point is another":           {strings.Replace(volume, "/volume", "/data", 1), []string{"/volume/nfs", "/data/nfs"}, ""},
+		"one that comes before it, and withdrawal": {earlier, []string{`"keep"`, `"withdraw"`}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := lifecycletest.Keeping(t)
+			put := func() error {
+				params := strings.Replace(keeping, volume, c.volumes, 1)
+				_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID,
+					api.InstanceSpec{AdditionalParams: json.RawMessage(strings.NewReplacer(c.mended...).Replace(params))})
+				return err
+			}
+			var err error
+			if c.refused == "" {
+				w.Must(put())
+			} else if w.Writes(func() { err = put() }) {
+				t.Error("a PUT that is refused changed something")
+			} else {
+				w.WantRefused(err, api.ProblemInvalid, c.refused, `that stays "storage_server_volume"`)
+			}
+			w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd))
+			w.Must(put()) // nobody serves
+		})
+	}
+}

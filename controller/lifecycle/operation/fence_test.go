@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/lifecycletest"
+	"github.com/nodehitch/nodehitch/controller/store/event"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -130,13 +131,81 @@ func inUse(w *lifecycletest.World) {
 // third is the server that takes the place of replacement.
 var third = lifecycletest.UUID(1, 3)
 
+// An END waits, such as the one of Tacker's hook, and an operator states that the old server is off: that END goes on, and who
+// stated it is on record. It can be stated again.
+func TestAnEndThatWaitsTakesAStatement(t *testing.T) {
+	hook := healEnd()
+	hook.IdempotencyKey = "occurrence:HEAL:END"
+	for name, c := range map[string]struct {
+		waits, says api.OperationRequest
+		taken       bool
+	}{
+		"by the new server":                    {hook, lifecycletest.Heal(api.PhaseEnd, nil, replacement), true},
+		"by the old server":                    {hook, lifecycletest.Heal(api.PhaseEnd, nil, lifecycletest.StorageServer), true},
+		"with a topology":                      {hook, healEnd(), true},
+		"what the END says too":                {hook, saying(lifecycletest.Heal(api.PhaseEnd, nil, replacement), api.KeepPersistentVolumes), true},
+		"what the END does not say":            {hook, saying(lifecycletest.Heal(api.PhaseEnd, nil, replacement), api.WithdrawPersistentVolumes), false},
+		"by nobody":                            {hook, lifecycletest.Heal(api.PhaseEnd, nil), false},
+		"by another server":                    {hook, lifecycletest.Heal(api.PhaseEnd, nil, lifecycletest.MasterServer), false},
+		"with a START":                         {hook, lifecycletest.Heal(api.PhaseStart, nil, replacement), false},
+		"with a key":                           {hook, keyed(lifecycletest.Heal(api.PhaseEnd, nil, replacement), "mine"), false},
+		"an END that is about others":          {lifecycletest.Scale(api.ScaleOut, api.PhaseEnd, healEnd().Topology), lifecycletest.Heal(api.PhaseEnd, nil, replacement), false},
+		"an END that knows of another old one": {keyed(off(healEnd()), "occurrence:HEAL:END"), lifecycletest.Heal(api.PhaseEnd, nil, third), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, cloud := lifecycletest.Keeping(t)
+			end := w.Post(c.waits)
+			if c.waits.OldServerIsOff { // Tacker's retry with the server that was made meanwhile
+				w.MustCancel(end)
+				cloud.Stacks[lifecycletest.StackOne] = lifecycletest.HealedTopology(third)
+				c.waits.Topology, c.waits.VnfcInstanceIds = cloud.Stacks[lifecycletest.StackOne], []string{third}
+				end = w.Post(c.waits)
+			}
+			server := end.Targets[0].NodeID
+			w.Must(w.Enroll(server))
+			wantVolume(w, server, false)
+			w.Ctx = event.Context(w.Ctx, func() string { return lifecycletest.Operator })
+			if !c.taken {
+				var err error
+				if w.Writes(func() { _, err = w.Lifecycle.Operations.PostOperation(w.Ctx, lifecycletest.InstanceID, off(c.says)) }) {
+					t.Error("a statement that is refused changed something")
+				}
+				w.WantRefused(err, api.ProblemOperationInProgress, end.ID)
+				wantVolume(w, server, false)
+				return
+			}
+			for range 2 {
+				if got := w.Post(off(c.says)); got.ID != end.ID || !got.Joined || got.OldServerIsOffBy != lifecycletest.Operator || got.State != api.Processing {
+					t.Errorf("the statement is answered with %+v", got)
+				}
+			}
+			wantVolume(w, server, true)
+			happened, err := w.Events.List(event.Query{Limit: 1000, Type: api.HappenedOldServerIsOff})
+			w.Must(err)
+			if len(happened.Items) != 1 || happened.Items[0].OperationID != end.ID || !strings.Contains(happened.Items[0].Message, "by the word of "+lifecycletest.Operator) {
+				t.Errorf("the events are %+v", happened.Items)
+			}
+			w.Restart()
+			w.Converge(server)
+			if got := w.WantState(end, api.Completed); got.Joined || got.IdempotencyKey != c.waits.IdempotencyKey {
+				t.Errorf("the END is %+v", got)
+			}
+			cloud.Stacks[lifecycletest.StackOne] = lifecycletest.HealedTopology(third)
+			next := w.Post(lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(third), third))
+			wantVolume(w, third, false) // it was said of the server before
+			w.WantState(next, api.Processing)
+		})
+	}
+}
+
+func keyed(r api.OperationRequest, key string) api.OperationRequest {
+	r.IdempotencyKey = key
+	return r
+}
+
 // An operator's statement is about the server that may write when it is made, and about no later one.
 func TestAStatementIsAboutOneServer(t *testing.T) {
 	end := lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(third), replacement)
-	keyed := func(r api.OperationRequest, key string) api.OperationRequest {
-		r.IdempotencyKey = key
-		return r
-	}
 	again := func(w *lifecycletest.World) { // Tacker's retry says it again, with the keys of before and the server that it knew
 		w.Post(keyed(off(healStart()), "occurrence:HEAL:START"))
 		w.Post(keyed(off(end), "occurrence:HEAL:END"))

@@ -7,9 +7,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/event"
-	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
-	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 // healed is what becomes of the PersistentVolumes by a HEAL of the storage server.
@@ -80,11 +78,7 @@ func (p *postRequest) statement(ctx context.Context, h healed) (by, server strin
 
 // storageServer is the storage server that the request brings, "" for none.
 func (p *postRequest) storageServer() string {
-	servers := topology.Assign(p.before.Params, p.next.Topology, fault.Root).Servers(api.RoleStorage)
-	if len(servers) == 0 {
-		return ""
-	}
-	return servers[0]
+	return storageServerOf(p.before.Params, p.next.Topology)
 }
 
 // waits reports whether the storage server of the END waits for an old one, whatever becomes of the

@@ -101,12 +101,10 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err
 	}
-	if c := &p.t.Instance.CarriedOver; p.liftsFence() {
-		if c.VolumeServer, c.VolumeServerShown = "", ""; p.keepsByDefault() {
-			c.VolumeServer = p.storageServer()
-		}
+	if p.liftsFence() {
+		liftFence(p.t, p.before.Params, p.storageServer())
 		if p.withdrawn() || p.endsCluster() {
-			c.VolumeIDs = nil
+			p.t.Instance.CarriedOver.VolumeIDs = nil
 		}
 	}
 	p.t.Instance.AwaitingEndSequence = 0

@@ -45,8 +45,8 @@ type Service struct {
 // once too. With an idempotency key it joins the operation in progress, returns the one
 // that succeeded, and begins anew after one that failed, or a START whose END has.
 // TERMINATE supersedes what is in progress; a second TERMINATE joins the first, and a key
-// that is older than a TERMINATE begins nothing. If the request began nothing, the
-// operation is Joined.
+// that is older than a TERMINATE begins nothing. The statement that an old storage server is off
+// joins the END that waits for that server. If the request began nothing, the operation is Joined.
 func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.OperationRequest) (api.Operation, error) {
 	if r.Phase == "" {
 		r.Phase = api.PhaseEnd
@@ -58,8 +58,11 @@ func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.Op
 	if err := api.Invalid(faults); err != nil {
 		return api.Operation{}, err
 	}
-	var op store.Operation
-	err := s.Observer.Try(instanceID, func() error {
+	op, taken, err := s.state(ctx, instanceID, r)
+	if err != nil || taken {
+		return op.Operation, err
+	}
+	err = s.Observer.Try(instanceID, func() error {
 		o, known, err := s.observe(ctx, instanceID, r)
 		if err != nil || o == nil {
 			op = known

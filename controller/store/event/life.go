@@ -67,9 +67,17 @@ func version(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
+// operationBegins: while it is in progress, an operator may state that the old storage server is off.
 func (h *derivation) operationBegins(c store.Change[store.Operation]) {
 	o := c.After
-	if o == nil || c.Before != nil {
+	const off = "old storage server is off by the word of "
+	switch {
+	case o == nil:
+		return
+	case c.Before != nil:
+		if o.OldServerIsOffBy != c.Before.OldServerIsOffBy {
+			h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOldServerIsOff, OperationID: o.ID, Message: off + o.OldServerIsOffBy})
+		}
 		return
 	}
 	message := o.Request.Describe()
@@ -77,7 +85,7 @@ func (h *derivation) operationBegins(c store.Change[store.Operation]) {
 		message += ", PersistentVolumes: " + string(o.PersistentVolumes)
 	}
 	if o.OldServerIsOffBy != "" {
-		message += ", old storage server is off by the word of " + o.OldServerIsOffBy
+		message += ", " + off + o.OldServerIsOffBy
 	}
 	h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOperationStarted, OperationID: o.ID, To: string(api.Processing), Message: message})
 }

@@ -101,7 +101,7 @@ func eventTypes() []api.EventType {
 		api.HappenedAgentUpgraded, api.HappenedCertificateRenewed, api.HappenedConditionChanged, api.HappenedDesiredStateChanged,
 		api.HappenedDocumentGiven, api.HappenedDocumentObserved, api.HappenedEnrolled, api.HappenedFormatInterrupted,
 		api.HappenedFormatStarted, api.HappenedInstanceConfirmed, api.HappenedInstanceCreated, api.HappenedInstanceDeleted, api.HappenedInstanceRenamed, api.HappenedKubernetesWave,
-		api.HappenedNodeBack, api.HappenedNodeLost, api.HappenedNodesBack, api.HappenedNodesLost, api.HappenedOperationCancelled,
+		api.HappenedNodeBack, api.HappenedNodeLost, api.HappenedNodesBack, api.HappenedNodesLost, api.HappenedOldServerIsOff, api.HappenedOperationCancelled,
 		api.HappenedOperationEnded, api.HappenedOperationStarted, api.HappenedPermitGranted, api.HappenedPermitWithdrawn,
 		api.HappenedRebooted, api.HappenedReenrollAllowed, api.HappenedReformatAllowed, api.HappenedRevoked,
 		api.HappenedRolloutCompleted, api.HappenedRolloutContinued, api.HappenedRolloutPaused, api.HappenedRolloutStarted,
