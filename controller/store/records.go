@@ -75,6 +75,7 @@ type CarriedOver struct {
 	VolumeMasters     []string          `json:"volumeMasters,omitempty"`
 	VolumeIDs         map[string]string `json:"volumeIds,omitempty"`
 	ClientRecorder    string            `json:"clientRecorder,omitempty"`
+	RegisteredAt      []string          `json:"registeredAt,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.

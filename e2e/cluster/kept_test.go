@@ -48,23 +48,32 @@ var (
 func TestKept(t *testing.T) {
 	results.LongOnly(t)
 	for _, c := range []struct {
-		name, shows  string
-		destructions int
-		ways         []way // by turns
+		name, shows string
+		run         func(*writers, *results.Case)
 	}{
-		{"kept", "a client appends, locks, renames and uses a deleted file while the storage server is destroyed and another one takes its place", 1, []way{plain}},
-		{"kept-image-serves", "the same with an image that starts an NFS server, and the user_data of the templates", 1, []way{imageServes}},
-		{"kept-twenty", "the same twenty times, also with power cuts in the first mount and a controller that is killed", 20, []way{plain, powerCut, controllerKilled}},
+		{"kept", "a client appends, locks, renames and uses a deleted file while the storage server is destroyed and another one takes its place", destroyed(1, plain)},
+		{"kept-image-serves", "the same with an image that starts an NFS server, and the user_data of the templates", destroyed(1, imageServes)},
+		{"kept-twenty", "the same twenty times, also with power cuts in the first mount and a controller that is killed", destroyed(20, plain, powerCut, controllerKilled)},
+		{"kept-stranded", "another volume is refused, and another address strands the PersistentVolumes: the client goes on once the old address is given back; " +
+			"without it they are withdrawn and made anew", (*writers).stranded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := results.Begin(t, suite, c.name, c.shows)
 			w := newWorld(t).keepsIn(shape{workers: 1, emulated: true})
-			w.refused()
-			for i := range c.destructions {
-				w.survives(r, i+1, c.ways[i%len(c.ways)])
-			}
+			// Without a cloud nothing shows that the old server is gone, so an operator has to.
+			w.refuses([]string{"no cloud is configured"}, sitetest.PhaseStart, sitetest.VNFC(w.storage().Server))
+			c.run(w, r)
 			w.figures(r)
 		})
+	}
+}
+
+// destroyed replaces the storage server so many times, in these ways by turns.
+func destroyed(times int, ways ...way) func(*writers, *results.Case) {
+	return func(w *writers, r *results.Case) {
+		for i := range times {
+			w.survives(r, i+1, ways[i%len(ways)])
+		}
 	}
 }
 
@@ -111,12 +120,18 @@ func (c *cluster) keepBody() string {
 // oldServerIsOff is an operator's word, without which nothing is kept where no cloud is asked.
 const oldServerIsOff = "--old-server-is-off"
 
-// refused: without a cloud nothing shows that the old server is gone, so an operator has to.
-func (w *writers) refused() {
+// refuses asserts that no heal begins, for these reasons.
+func (w *writers) refuses(reasons []string, flags ...string) {
 	w.T.Helper()
-	s := <-w.Begin(api.Heal, sitetest.PhaseStart, sitetest.VNFC(w.storage().Server))
-	if s.Code != 1 || !strings.Contains(s.Stderr, "no cloud is configured") {
-		w.T.Errorf("a START that keeps the volumes, without a cloud: %s", s)
+	last := w.LastOperation().ID
+	s := <-w.Begin(api.Heal, flags...)
+	if now := w.LastOperation(); s.Code != 1 || now.ID != last {
+		w.T.Errorf("the last operation is %+v: %s", now, s)
+	}
+	for _, reason := range reasons {
+		if !strings.Contains(s.Stderr, reason) {
+			w.T.Errorf("it does not say %q: %s", reason, s)
+		}
 	}
 }
 
@@ -126,15 +141,7 @@ func (w *writers) survives(r *results.Case, n int, by way) {
 	before := w.volumes()
 	w.Kills.Controller = by.killed
 	old := w.storage()
-	w.Operate(api.Heal, sitetest.PhaseStart, sitetest.VNFC(old.Server), oldServerIsOff)
-	w.write("START is over", time.Now())
-	cutOff := time.Now()
-	if err := old.PowerCut(w.T.Context()); err != nil {
-		w.T.Fatal(err)
-	}
-	w.Destroy(old)
-	waiting := w.wait()
-
+	cutOff, waiting := w.destroys(old)
 	s := w.Redraw(old.Server, old.Address())
 	mounts, err := w.mountCount()
 	if err != nil {
@@ -160,6 +167,19 @@ func (w *writers) survives(r *results.Case, n int, by way) {
 	if w.T.Failed() {
 		w.T.FailNow() // the next one would not say more
 	}
+}
+
+// destroys destroys the storage server after its START, and waits until the writers wait.
+func (w *writers) destroys(old *sitetest.Machine) (cutOff, waiting time.Time) {
+	w.T.Helper()
+	w.Operate(api.Heal, sitetest.PhaseStart, sitetest.VNFC(old.Server), oldServerIsOff)
+	w.write("START is over", time.Now())
+	cutOff = time.Now()
+	if err := old.PowerCut(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+	w.Destroy(old)
+	return cutOff, w.wait()
 }
 
 // bootStorage boots the server that takes the place of another.

@@ -166,26 +166,32 @@ func (w *writers) unfailed(when string) {
 func (w *writers) sound(r *results.Case) {
 	w.T.Helper()
 	w.unfailed("in the end")
+	w.lost(r, w.storage(), w.directory)
+	w.locked()
+}
+
+// lost counts what a machine lacks, in a directory, of the appends that were acknowledged.
+func (w *writers) lost(r *results.Case, m *sitetest.Machine, directory string) {
+	w.T.Helper()
 	acknowledged := int64(-1)
 	for _, got := range w.all() {
 		if got.Kind == report.Append {
 			acknowledged = max(acknowledged, got.N)
 		}
 	}
-	content, err := w.storage().Pull(w.T.Context(), filepath.Join(w.directory, report.AppendFile))
+	content, err := m.Pull(w.T.Context(), filepath.Join(directory, report.AppendFile))
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	lost := int64(0)
+	missing := int64(0)
 	for n := range acknowledged + 1 {
 		want := report.Record(n)
 		at := int(n) * len(want)
 		if len(content) < at+len(want) || string(content[at:at+len(want)]) != want {
-			lost += int64(len(want))
+			missing += int64(len(want))
 		}
 	}
-	r.Lost(lost)
-	w.locked()
+	r.Lost(missing)
 }
 
 // takeLock tries to lock a file as another process; exit code 11 is EAGAIN.
@@ -204,7 +210,7 @@ func (w *writers) locked() {
 	m := w.storage()
 	other := "/mnt/other"
 	m.Run("mkdir", "-p", other)
-	m.Run("mount", "-t", "nfs", "-o", "vers=4.1,hard", m.Address().String()+":"+w.directory, other)
+	m.Run("mount", "-t", "nfs", "-o", "vers=4.1,hard", address(m.Server).String()+":"+w.directory, other)
 	for _, directory := range []string{w.directory, other} {
 		_, err := m.Try("python3", "-c", takeLock, filepath.Join(directory, report.LockFile))
 		var refused *lab.ExecError

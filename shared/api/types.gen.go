@@ -1774,7 +1774,7 @@ type PersistentVolumesSection struct {
 	// Manifests Ordered by metadata.name
 	Manifests []Manifest `json:"manifests"`
 
-	// Servers IP addresses by which the storage server is reached, fixed and floating ones, ordered; spec.nfs.server of each manifest is one of them
+	// Servers IP addresses by which the storage server is reached, or was when they were registered, fixed and floating ones, ordered; spec.nfs.server of each manifest is one of them
 	Servers []string `json:"servers"`
 
 	// State present: each manifest is registered; other PersistentVolumes of the servers that nodehitch registered are deleted if no claim

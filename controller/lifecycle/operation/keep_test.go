@@ -258,6 +258,34 @@ func TestAnEndThatStrandsPersistentVolumes(t *testing.T) {
 	w.WantState(end, api.Completed)
 }
 
+// Stranded PersistentVolumes are withdrawn by the address that they point to, although the START finds the
+// new one in the stack: others made some of them, or a manifest that is no longer there.
+func TestStrandedPersistentVolumesAreWithdrawn(t *testing.T) {
+	w, cloud := lifecycletest.Keeping(t)
+	w.ReportBound(api.BoundPersistentVolume{Name: "pv1", Server: "10.10.0.5", Claim: "shop/data"})
+	w.Post(off(healStart()))
+	moved := healEnd()
+	moved.Topology.Servers[0].ConnectionPoints[0].Addresses = []string{"10.10.0.77"}
+	cloud.Stacks[lifecycletest.StackOne] = moved.Topology
+	w.WantRefused(w.WantState(w.Post(moved), api.Failed).Error, api.ProblemVolumesStranded, "shop/data")
+	w.ReportBound()
+	wantFaults(t, w, saying(healStart(), api.WithdrawPersistentVolumes), "/vnfcInstanceIds name the one that it has now")
+	start := w.Post(saying(lifecycletest.Heal(api.PhaseStart, nil, replacement), api.WithdrawPersistentVolumes))
+	if s := w.Section(lifecycletest.MasterServer); s.State != api.PersistentVolumesAbsent || !slices.Equal(s.Servers, []string{"10.10.0.5", "10.10.0.77"}) {
+		t.Errorf("the master is asked for %+v", s)
+	}
+	w.ReportAbsent()
+	w.WantState(start, api.Completed)
+	end := w.Post(lifecycletest.Heal(api.PhaseEnd, moved.Topology, replacement))
+	w.Must(w.Enroll(replacement))
+	w.Converge(replacement)
+	w.Converge(lifecycletest.MasterServer)
+	w.WantState(end, api.Completed)
+	if s := w.Section(lifecycletest.MasterServer); s.State != api.PersistentVolumesPresent || !slices.Equal(s.Servers, []string{"10.10.0.77"}) {
+		t.Errorf("the master is told %+v", s)
+	}
+}
+
 // The master may be the first to find that a PersistentVolume points elsewhere.
 func TestAnEndWhoseMasterFindsAStrandedPersistentVolume(t *testing.T) {
 	w, _ := lifecycletest.Keeping(t)

@@ -50,7 +50,7 @@ func (p *postRequest) checkWithdrawal(out plan.Output) fault.List {
 	switch {
 	case !here[api.RoleStorage]:
 		return fault.List{at.Fault(names + " the storage server, but the topology no longer has it, so its PersistentVolumes cannot be told from others; " +
-			"post the START before the stack changes, or only the END")}
+			"name the one that it has now, post the START before the stack changes, or post only the END")}
 	case !here[api.RoleMaster] && p.t.Instance.CarriedOver.Registered:
 		return fault.List{at.Fault(names + " the storage server, and the topology has no master that could withdraw its PersistentVolumes; give it in the topology")}
 	}

@@ -44,6 +44,7 @@ func (o *Output) addPersistentVolumes(in Input, master *Node) {
 	if in.Withdraw {
 		// A later plan must see them served again: the server may be gone by then.
 		section.State, o.CarriedOver.Served = api.PersistentVolumesAbsent, ""
+		section.Servers = slices.Compact(slices.Sorted(slices.Values(slices.Concat(section.Servers, in.CarriedOver.RegisteredAt))))
 	} else {
 		o.awaitExports(in, master, storage)
 	}
@@ -52,6 +53,9 @@ func (o *Output) addPersistentVolumes(in Input, master *Node) {
 	}
 	master.Config.PersistentVolumes = section
 	o.CarriedOver.Registered = true
+	if !in.Withdraw {
+		o.CarriedOver.RegisteredAt = section.Servers
+	}
 }
 
 // awaitExports withholds the PersistentVolumes until the storage server serves what

@@ -143,6 +143,9 @@ type CarriedOver struct {
 	// ClientRecorder is the storage server that was last seen to serve, if it recorded its clients on the
 	// volume then. Empty for none, and if it is not known.
 	ClientRecorder string
+	// RegisteredAt are the addresses of the storage server whose PersistentVolumes a document has
+	// asked for last. They are withdrawn by these too: the topology may have a server elsewhere by then.
+	RegisteredAt []string
 }
 
 // Output is the plan.
