@@ -38,8 +38,11 @@ func eventText(e api.Event) string {
 	case api.HappenedDesiredStateChanged:
 		return "version " + describe.Event(e)
 	case api.HappenedOperationStarted:
-		kind, phase, _ := strings.Cut(e.Message, " ") // as api.OperationRequest.Describe has it
-		e.Message = describe.OperationTitle(kind, api.OperationPhase(phase))
+		request, more, said := strings.Cut(e.Message, ", ")
+		kind, phase, _ := strings.Cut(request, " ") // as api.OperationRequest.Describe has it
+		if e.Message = describe.OperationTitle(kind, api.OperationPhase(phase)); said {
+			e.Message += ", " + more
+		}
 	case api.HappenedOperationEnded, api.HappenedOperationCancelled:
 		state := describe.OperationState(api.OperationState(e.To), api.ProblemPrefix+e.Reason)
 		e.From, e.To = "", state

@@ -383,8 +383,8 @@ func TestAnOperationIsCalledTheSameEverywhere(t *testing.T) {
 		page.PathOverview:   {"Prepare to scale in, waiting for nodes to leave", "Failed Heal"},
 		page.PathOperations: {"Prepare to scale in Waiting for nodes to leave", "Heal Failed", "Instantiate Completed", "Prepare to instantiate Completed"},
 		page.PathInstances + "/" + leaving.VnfInstanceID: {"Prepare to scale in Waiting for nodes to leave"},
-		page.PathOperations + "/" + failed.ID:            {"Heal Failed", "HEAL END FAILED", "Heal (token tacker)", "Failed: " + failed.Error.Detail[:20]},
-		page.PathHistory:                                 {"Instantiate (token tacker)", "Heal (token tacker)", "and it read a nonce", "version 1 -> 2 (token tacker)", "by token alice 20"},
+		page.PathOperations + "/" + failed.ID:            {"Heal Failed", "HEAL END FAILED", "Heal, PersistentVolumes: keep (token tacker)", "Failed: " + failed.Error.Detail[:20]},
+		page.PathHistory:                                 {"Instantiate (token tacker)", "Heal, PersistentVolumes: keep (token tacker)", "and it read a nonce", "version 1 -> 2 (token tacker)", "by token alice 20"},
 	} {
 		text := strings.Join(strings.Fields(spacedTextOf(t, written(t, w, path, true))), " ")
 		for _, want := range says {

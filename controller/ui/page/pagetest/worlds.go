@@ -248,7 +248,7 @@ func Broken() World {
 		Nodes: []api.AgentCount{{Version: "", State: api.AgentNotSupported, Nodes: 1}, {Version: "v0.9.4", State: api.AgentWaiting, Nodes: 12}, {Version: "v1.0.0", State: api.AgentRolledBack, Nodes: 7},
 			{Version: "v1.0.0", State: api.AgentLost, Nodes: 7}, {Version: "v1.0.0", State: api.AgentNotReady, Nodes: 31}, {Version: "v1.0.0", State: api.AgentManagedByPackage, Nodes: 4}, {Version: "v1.1.0", State: api.AgentUpToDate, Nodes: 5}}}
 	w.Events = append(w.Events,
-		api.Event{At: ago(50 * time.Minute), Type: api.HappenedOperationStarted, OperationID: failed.ID, VnfInstanceID: cluster, To: "PROCESSING", Message: "HEAL", By: "token tacker"},
+		api.Event{At: ago(50 * time.Minute), Type: api.HappenedOperationStarted, OperationID: failed.ID, VnfInstanceID: cluster, To: "PROCESSING", Message: "HEAL, PersistentVolumes: keep", By: "token tacker"},
 		change(48*time.Minute, foreign, api.ConditionVolumesMounted, "True", "False", api.ReasonForeignData, "the disk holds xfs"),
 		api.Event{At: ago(45 * time.Minute), Type: api.HappenedFormatInterrupted, VolumeID: id(12, 4), VnfInstanceID: cluster, From: "Started", To: "Interrupted", By: "controller"},
 		api.Event{At: ago(20 * time.Minute), Type: api.HappenedOperationEnded, OperationID: failed.ID, VnfInstanceID: cluster, From: "PROCESSING", To: "FAILED", Reason: "targets-failed", Message: failed.Error.Detail, By: "controller"},
