@@ -170,7 +170,7 @@ func (p *postRequest) isSilent(id string) (bool, error) {
 
 // checkCloud wants a cloud that can show that the old server is gone.
 func (p *postRequest) checkCloud() fault.List {
-	const so = "; or state oldServerIsOff once you know that the old storage server does not run and never will"
+	const so = "; or state `oldServerIsOff` once you know that the old storage server does not run and never will"
 	left := p.stack.Remains
 	switch {
 	case left == nil && p.stack.RemainsAway != nil:

@@ -53,7 +53,7 @@ func (o *Output) addPersistentVolumes(in Input, master *Node) {
 	}
 	master.Config.PersistentVolumes = section
 	o.CarriedOver.Registered = true
-	if !in.Withdraw {
+	if c := in.CarriedOver; !in.Withdraw && (in.Params.Cluster.StorageServer.KeepVolumes || len(c.RegisteredAt) > 0) {
 		o.CarriedOver.RegisteredAt = section.Servers
 	}
 }

@@ -144,7 +144,8 @@ type CarriedOver struct {
 	// volume then. Empty for none, and if it is not known.
 	ClientRecorder string
 	// RegisteredAt are the addresses of the storage server whose PersistentVolumes a document has
-	// asked for last. They are withdrawn by these too: the topology may have a server elsewhere by then.
+	// asked for last, if some were ever to be kept. They are withdrawn by these too: the topology may
+	// have a server elsewhere by then.
 	RegisteredAt []string
 }
 
