@@ -20,6 +20,12 @@ import (
 func (w *writers) stranded(r *results.Case) {
 	w.T.Helper()
 	before, old := w.volumes(), w.storage()
+	w.master().Await("it has reported the claim", func(n *api.Node) error { // nothing is refused for what nobody has reported
+		if len(n.Status.BoundPersistentVolumes) != 1 {
+			return fmt.Errorf("the status is %+v", n.Status)
+		}
+		return nil
+	})
 	elsewhere := w.Address()
 	give(old.Server, elsewhere)
 	w.onAnotherVolume(old.Server, []string{w.pointsElsewhere(old.Address(), elsewhere)}, sitetest.PhaseStart, sitetest.VNFC(old.Server), oldServerIsOff)
