@@ -432,7 +432,7 @@ type ClientInterface interface {
 	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first. The END of a HEAL with oldServerIsOff
-	// and without a key, whose vnfcInstanceIds name the storage server, joins the END of a HEAL in progress that waits for the old one: its
+	// and without a key, whose vnfcInstanceIds name the new storage server, joins the END of a HEAL in progress that waits for the old one: its
 	// statement counts, the rest of it is not used.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
@@ -448,7 +448,7 @@ type ClientInterface interface {
 	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first. The END of a HEAL with oldServerIsOff
-	// and without a key, whose vnfcInstanceIds name the storage server, joins the END of a HEAL in progress that waits for the old one: its
+	// and without a key, whose vnfcInstanceIds name the new storage server, joins the END of a HEAL in progress that waits for the old one: its
 	// statement counts, the rest of it is not used.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
@@ -1330,7 +1330,7 @@ func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfIn
 // attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first. The END of a HEAL with oldServerIsOff
-// and without a key, whose vnfcInstanceIds name the storage server, joins the END of a HEAL in progress that waits for the old one: its
+// and without a key, whose vnfcInstanceIds name the new storage server, joins the END of a HEAL in progress that waits for the old one: its
 // statement counts, the rest of it is not used.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
@@ -1356,7 +1356,7 @@ func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfIns
 // attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first. The END of a HEAL with oldServerIsOff
-// and without a key, whose vnfcInstanceIds name the storage server, joins the END of a HEAL in progress that waits for the old one: its
+// and without a key, whose vnfcInstanceIds name the new storage server, joins the END of a HEAL in progress that waits for the old one: its
 // statement counts, the rest of it is not used.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.

@@ -33,7 +33,8 @@ func (a *app) post(ctx context.Context, c *client.Controller, id string, body ap
 	if !f.wait || given || problemType(err) != api.ProblemStackInProgress {
 		return o, err
 	}
-	if body.IdempotencyKey == "" { // an answer that is lost must not start it twice
+	// An answer that is lost must not start it twice. A statement with a key would not be taken by an END that waits.
+	if body.IdempotencyKey == "" && !body.OldServerIsOff {
 		body.IdempotencyKey = uuid.NewString()
 	}
 	limit := f.deadline

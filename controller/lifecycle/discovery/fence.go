@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/cloud/stack"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/desired"
 	"github.com/nodehitch/nodehitch/controller/lifecycle/plan"
-	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/store/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -21,7 +21,7 @@ const longestFencePause = time.Minute
 
 // CheckFences asks the cloud of each instance whose storage server waits for an old one, when that
 // is due, and lets the volumes go once the old one is gone. What waits is in the records, so that
-// another replica goes on after a restart. Instances do not wait for each other: Pods wait for each.
+// another replica goes on after a restart. Several are looked at together: Pods wait for each.
 func (s *Service) CheckFences(ctx context.Context) error {
 	var failed []error
 	err := s.Runner.ViewAll(func(t *tx.Tx) error {
@@ -84,7 +84,7 @@ func (s *Service) checkFence(ctx context.Context, instanceID string) (gone bool,
 	return gone, s.Runner.Update(ctx, instanceID, func(t *tx.Tx) error {
 		c := &t.Instance.CarriedOver
 		now, err := s.fenceOf(t)
-		if err != nil || now == nil || !store.Same(*now, *f) || !gone && c.VolumeServerShown == shown {
+		if err != nil || now == nil || !reflect.DeepEqual(now, f) || !gone && c.VolumeServerShown == shown {
 			return err
 		}
 		c.VolumeServerShown = shown

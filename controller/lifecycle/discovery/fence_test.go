@@ -82,3 +82,19 @@ func TestACloudThatDoesNotAnswerIsSaid(t *testing.T) {
 		t.Errorf("what is withheld is %+v", withheld)
 	}
 }
+
+// An answer of the cloud counts for those that it was asked about: meanwhile another server may have come.
+func TestAServerThatComesWhileTheCloudIsAsked(t *testing.T) {
+	w, cloud := lifecycletest.Keeping(t)
+	next, third := lifecycletest.UUID(1, 2), lifecycletest.UUID(1, 3)
+	replacedBy(w, lifecycletest.InstanceID, lifecycletest.HealedTopology(next))
+	cloud.Replaced(next)
+	cloud.Meanwhile = func() { replacedBy(w, lifecycletest.InstanceID, lifecycletest.HealedTopology(third)) }
+	w.Must(w.Lifecycle.Discovery.CheckFences(w.Ctx))
+	withheld := w.Node(third).Withheld
+	if !slices.ContainsFunc(withheld, func(h api.Withheld) bool {
+		return strings.Contains(h.Message, "("+lifecycletest.StorageServer+"), had ")
+	}) {
+		t.Errorf("what is withheld is %+v", withheld)
+	}
+}

@@ -42,10 +42,7 @@ func (c *Cloud) Resolve(ctx context.Context, r stack.Request) (*api.Topology, er
 		id = named
 	}
 	found := topology.Normalize(c.Stacks[id])
-	if do := c.Meanwhile; do != nil {
-		c.Meanwhile = nil
-		do()
-	}
+	c.meanwhile()
 	switch {
 	case c.Away != nil:
 		return nil, c.Away
@@ -58,12 +55,20 @@ func (c *Cloud) Resolve(ctx context.Context, r stack.Request) (*api.Topology, er
 	return found, nil
 }
 
+func (c *Cloud) meanwhile() {
+	if do := c.Meanwhile; do != nil {
+		c.Meanwhile = nil
+		do()
+	}
+}
+
 // Remains is what Left says.
 func (c *Cloud) Remains(_ context.Context, r stack.Request, serverIDs, volumeIDs []string) (stack.Remains, error) {
 	c.asked = append(c.asked, r)
 	if c.Away != nil {
 		return stack.Remains{}, c.Away
 	}
+	c.meanwhile()
 	if c.Left != nil {
 		return *c.Left, nil
 	}

@@ -141,8 +141,8 @@ func TestAnEndThatWaitsTakesAStatement(t *testing.T) {
 		taken       bool
 	}{
 		"by the new server":                    {hook, lifecycletest.Heal(api.PhaseEnd, nil, replacement), true},
-		"by the old server":                    {hook, lifecycletest.Heal(api.PhaseEnd, nil, lifecycletest.StorageServer), true},
-		"with a topology":                      {hook, healEnd(), true},
+		"by the old server":                    {hook, lifecycletest.Heal(api.PhaseEnd, nil, lifecycletest.StorageServer), false},
+		"with a topology":                      {hook, lifecycletest.Heal(api.PhaseEnd, lifecycletest.HealedTopology(replacement), replacement), true},
 		"what the END says too":                {hook, saying(lifecycletest.Heal(api.PhaseEnd, nil, replacement), api.KeepPersistentVolumes), true},
 		"what the END does not say":            {hook, saying(lifecycletest.Heal(api.PhaseEnd, nil, replacement), api.WithdrawPersistentVolumes), false},
 		"by nobody":                            {hook, lifecycletest.Heal(api.PhaseEnd, nil), false},
@@ -182,7 +182,7 @@ func TestAnEndThatWaitsTakesAStatement(t *testing.T) {
 			wantVolume(w, server, true)
 			happened, err := w.Events.List(event.Query{Limit: 1000, Type: api.HappenedOldServerIsOff})
 			w.Must(err)
-			if len(happened.Items) != 1 || happened.Items[0].OperationID != end.ID || !strings.Contains(happened.Items[0].Message, "by the word of "+lifecycletest.Operator) {
+			if len(happened.Items) != 1 || happened.Items[0].OperationID != end.ID || happened.Items[0].Message != lifecycletest.Operator+" stated that the storage server "+lifecycletest.StorageServer+" is off" {
 				t.Errorf("the events are %+v", happened.Items)
 			}
 			w.Restart()

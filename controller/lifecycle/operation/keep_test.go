@@ -82,7 +82,7 @@ func TestAnOperatorStatesThatTheOldServerIsOff(t *testing.T) {
 	happened, err := w.Events.List(event.Query{Limit: 1000})
 	w.Must(err)
 	if !slices.ContainsFunc(happened.Items, func(e api.Event) bool {
-		return e.OperationID == end.ID && strings.Contains(e.Message, "keep, old storage server is off by the word of "+lifecycletest.Operator)
+		return e.OperationID == end.ID && strings.Contains(e.Message, "keep, "+lifecycletest.Operator+" stated that the storage server "+lifecycletest.StorageServer+" is off")
 	}) {
 		t.Errorf("no event says who stated it: %+v", happened.Items)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // state takes the statement that the old storage server is off for the END in progress that waits for
-// that server, so that whoever has posted that END gets what it waits for. taken is false if the request
+// that server, so that the one who posted that END gets what it waits for. taken is false if the request
 // is to begin an operation. One with an idempotency key is: a program's retry says again what was said of
 // an earlier server.
 func (s *Service) state(ctx context.Context, instanceID string, r api.OperationRequest) (op store.Operation, taken bool, err error) {
@@ -41,10 +41,6 @@ func (s *Service) stateOff(ctx context.Context, t *tx.Tx, r api.OperationRequest
 	if err != nil || d.Params == nil {
 		return op, false, err
 	}
-	base, err := desired.TopologyAt(t, op.BaseVersion)
-	if err != nil {
-		return op, false, err
-	}
 	server, old := storageServerOf(d.Params, d.Topology), t.Instance.CarriedOver.VolumeServer
 	waits := old != "" && old != server
 	switch {
@@ -52,7 +48,9 @@ func (s *Service) stateOff(ctx context.Context, t *tx.Tx, r api.OperationRequest
 		return op, false, nil
 	case !slices.ContainsFunc(op.Targets, func(t api.OperationTarget) bool { return t.NodeID == server }):
 		return op, false, nil
-	case !namesAny(r.VnfcInstanceIds, []*api.Topology{base, d.Topology}, server, cmp.Or(op.OldServerOff, old)):
+	case !slices.ContainsFunc(r.VnfcInstanceIds, func(name string) bool { // the new one: what was meant of an old one may have come late
+		return slices.ContainsFunc(topology.Named(d.Topology.Servers, name), func(s api.Server) bool { return s.ID == server })
+	}):
 		return op, false, nil
 	case waits == (op.OldServerIsOffBy != ""): // nobody has to state it, or it was stated of another server
 		return op, false, nil
@@ -75,18 +73,6 @@ func (s *Service) stateOff(ctx context.Context, t *tx.Tx, r api.OperationRequest
 	}
 	op.Joined, op.VnfInstanceName = true, t.Instance.Name
 	return op, true, nil
-}
-
-// namesAny reports whether one of the names means one of the servers.
-func namesAny(names []string, topologies []*api.Topology, servers ...string) bool {
-	for _, in := range topologies {
-		for _, name := range names {
-			if in != nil && slices.ContainsFunc(topology.Named(in.Servers, name), func(s api.Server) bool { return slices.Contains(servers, s.ID) }) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // liftFence lets this storage server mount. It is the one that may write from now on, if anything is kept.

@@ -87,7 +87,7 @@ func mayWrite(in Input, wanted *params.StorageServer) string {
 		names = append(names, v.ResourceID)
 	}
 	return fmt.Sprintf("the storage server before, %s (%s), had %s and may still write to it: %s. The controller asks the cloud again and again; "+
-		"if you know that the old server is off for good, post the END of a HEAL that names the storage server, with oldServerIsOff",
+		"if you know that the old server is off for good, post the END of a HEAL that names the new one, with oldServerIsOff and without a key",
 		cmp.Or(in.VolumeServerName, "which has no name"), in.CarriedOver.VolumeServer, strings.Join(names, ", "),
 		cmp.Or(in.CarriedOver.VolumeServerShown, "it is not known what the cloud shows"))
 }

@@ -70,13 +70,13 @@ func version(n int64) string {
 // operationBegins: while it is in progress, an operator may state that the old storage server is off.
 func (h *derivation) operationBegins(c store.Change[store.Operation]) {
 	o := c.After
-	const off = "old storage server is off by the word of "
-	switch {
-	case o == nil:
+	if o == nil {
 		return
-	case c.Before != nil:
+	}
+	off := o.OldServerIsOffBy + " stated that the storage server " + o.OldServerOff + " is off"
+	if c.Before != nil {
 		if o.OldServerIsOffBy != c.Before.OldServerIsOffBy {
-			h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOldServerIsOff, OperationID: o.ID, Message: off + o.OldServerIsOffBy})
+			h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOldServerIsOff, OperationID: o.ID, Message: off})
 		}
 		return
 	}
@@ -85,7 +85,7 @@ func (h *derivation) operationBegins(c store.Change[store.Operation]) {
 		message += ", PersistentVolumes: " + string(o.PersistentVolumes)
 	}
 	if o.OldServerIsOffBy != "" {
-		message += ", " + off + o.OldServerIsOffBy
+		message += ", " + off
 	}
 	h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOperationStarted, OperationID: o.ID, To: string(api.Processing), Message: message})
 }
