@@ -37,6 +37,20 @@ var (
 const cutOff = `test "$1" != -aT || test -e "$DESK/again" || { touch "$DESK/again"; mkdir -p "$DESK/root/$3/part"; exit 130; }
 exec /bin/cp "$@"`
 
+// fullDisk is a cp whose first copy of a manifest finds room for a part of it.
+const fullDisk = `case "$1" in *.yaml)
+test -e "$DESK/again" || { touch "$DESK/again"; test ! -d "$2" || set -- "$1" "$2/${1##*/}"; head -c 9 "$1" >"$2"; exit 1; }
+esac
+exec /bin/cp "$@"`
+
+// A sync that puts /root on the disk, and an rm of manifests after which the power is cut: /root is
+// what the last sync has put there.
+const (
+	toDisk   = `/bin/rm -rf "$DESK/disk" && /bin/cp -a "$DESK/root" "$DESK/disk"`
+	powerCut = `/bin/rm "$@"
+case "$*" in *etcd.yaml*) /bin/rm -rf "$DESK/root"; mkdir -p "$DESK/disk"; mv "$DESK/disk" "$DESK/root"; exit 137;; esac`
+)
+
 const (
 	noLeader = "etcd_server_has_leader 0\n"
 	aLeader  = "etcd_server_has_leader 1\n"
@@ -200,6 +214,86 @@ func TestTheRecoveryIsRepeatedUntilItHasEnded(t *testing.T) {
 		if said, ok := d.paste(step); ok || d.has(etcdManifest) != whole {
 			t.Errorf("it goes on: %s", said)
 		}
+	}
+}
+
+// What ends the first step leaves a whole manifest, which a repeated step finds, however late.
+func TestTheFirstStepKeepsTheManifest(t *testing.T) {
+	for _, page := range []struct{ path, directory string }{{quorumPage, "root/etcd-recovery"}, {restorePage, "root/etcd-restore"}} {
+		step := commands(t, page.path, "/"+page.directory)[0]
+		for name, c := range map[string]struct {
+			programs map[string]string
+			then     func(*desk)
+		}{
+			"the disk is full": {map[string]string{"cp": fullDisk}, func(*desk) {}},
+			"the disk is full, and the cluster has its quorum again": {map[string]string{"cp": fullDisk}, func(d *desk) { d.write("metrics", aLeader) }},
+			"the power is cut":              {map[string]string{"sync": toDisk, "rm": powerCut}, func(*desk) {}},
+			"the copy of the data is moved": {map[string]string{"cp": cutOff}, func(d *desk) { d.moved(page.path) }},
+			"a day passes":                  {map[string]string{"cp": cutOff}, func(d *desk) { d.old(page.directory) }},
+		} {
+			t.Run(page.directory+": "+name, func(t *testing.T) {
+				d := newDesk(t)
+				whole := d.has(etcdManifest)
+				for name, script := range c.programs {
+					d.program(name, script)
+				}
+				if said, ok := d.paste(step); ok {
+					t.Fatalf("it goes on: %s", said)
+				}
+				if !d.exists(etcdManifest) {
+					d.write("metrics", "") // etcd has ended
+				}
+				for name := range c.programs {
+					d.program(name, `exec /bin/`+name+` "$@"`)
+				}
+				c.then(d)
+				said, ok := d.paste(step)
+				if stops := page.path == quorumPage && d.has("metrics") == aLeader; stops {
+					if ok || d.has(etcdManifest) != whole {
+						t.Errorf("etcd of a cluster that has its quorum is stopped: %s", said)
+					}
+					return
+				}
+				if kept := d.has(page.directory + "/etcd.yaml"); !ok || kept != whole || d.exists(etcdManifest) {
+					t.Errorf("the manifest that is kept is %q: %s", kept, said)
+				}
+				if got := d.has(page.directory + "/data/member/db"); got != "today" {
+					t.Errorf("the copy of the data is %q", got)
+				}
+			})
+		}
+	}
+}
+
+// moved does what a page advises if the disk has no room.
+func (d *desk) moved(page string) {
+	d.Helper()
+	d.write("big/.keep", "")
+	for _, command := range spans(d.T, page, "`No space left on device`") {
+		if strings.Contains(command, "DIRECTORY/") {
+			if said, ok := d.paste(strings.ReplaceAll(command, "DIRECTORY", d.dir+"/big")); !ok {
+				d.Fatalf("%s: %s", command, said)
+			}
+		}
+	}
+	if !d.exists("big/etcd-recovery/etcd.yaml") && !d.exists("big/etcd-restore/etcd.yaml") {
+		d.Fatal("it has not moved")
+	}
+}
+
+// The directory is old, but etcd still has the flag of the second step: the recovery goes on. If
+// that directory were moved away, the flag would stay.
+func TestARecoveryOfYesterdayGoesOn(t *testing.T) {
+	d := newDesk(t)
+	whole := d.has(etcdManifest)
+	steps := commands(t, quorumPage, "/root/etcd-recovery")
+	if said, ok := d.paste(steps[:2]...); !ok {
+		t.Fatal(said)
+	}
+	d.write("metrics", aLeader)
+	d.old("root/etcd-recovery")
+	if said, ok := d.paste(steps...); !ok || d.has(etcdManifest) != whole {
+		t.Errorf("etcd is started with %s: %s", d.has(etcdManifest), said)
 	}
 }
 

@@ -59,8 +59,8 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/cluster", Tests: []string{"TestFleets", "TestLife", "TestPush"}},
 		{Package: "./e2e/kube"},
-		{Package: "./e2e/kubernetes", Tests: []string{"TestBareMachines", "TestBareMachinesWhoseAgentsAreKilled", "TestBesideAnsible", "TestLife",
-			"TestTheRecoveryIsRepeatedUntilItHasEnded", "TestTheRecoveryStops", "TestTheRestoreKeepsTheData", "TestTheRestoreStopsAtThatOfLongAgo", "TestThreeMasters", "TestVolumes", "TestWrongKernel", "TestWrongMachines"}},
+		{Package: "./e2e/kubernetes", Tests: []string{"TestARecoveryOfYesterdayGoesOn", "TestBareMachines", "TestBareMachinesWhoseAgentsAreKilled", "TestBesideAnsible", "TestLife",
+			"TestTheFirstStepKeepsTheManifest", "TestTheRecoveryIsRepeatedUntilItHasEnded", "TestTheRecoveryStops", "TestTheRestoreKeepsTheData", "TestTheRestoreStopsAtThatOfLongAgo", "TestThreeMasters", "TestVolumes", "TestWrongKernel", "TestWrongMachines"}},
 		{Package: "./e2e/release"},
 	},
 	{

@@ -141,22 +141,36 @@ func (s *steps) startRecord(ctx context.Context, directory string) error {
 	}
 }
 
+// resumeRecord starts nfsdcld where it is configured, after an error while it was stopped: the
+// server serves on, and would record no client.
+func (s *steps) resumeRecord(ctx context.Context, err error) error {
+	if again := s.startRecord(ctx, s.configuredRecords()); again != nil {
+		return converge.Wait(api.ReasonClientsNotRecorded, "%v; and nfsdcld, which was stopped for that, does not run again: %v", err, again)
+	}
+	return err
+}
+
 // leaveSettings undoes the settings. If the NFS server goes on for others, so does its record.
 func (s *steps) leaveSettings(ctx context.Context) error {
 	have, err := s.owned()
 	if err != nil {
 		return err
 	}
+	var serves bool
 	if have.Records != "" {
-		serves, _, err := s.serves(ctx)
-		if err != nil {
+		if serves, _, err = s.serves(ctx); err != nil {
 			return err
 		}
-		if err := s.moveRecord(ctx, defaultRecords, serves); err != nil {
-			return fmt.Errorf("moving the record of the NFS server's clients to %s: %w", defaultRecords, err)
+		if err = s.moveRecord(ctx, defaultRecords, serves); err != nil {
+			err = fmt.Errorf("moving the record of the NFS server's clients to %s: %w", defaultRecords, err)
 		}
 	}
-	err = s.writeSettings(ctx, []file{{path: dropInPath(nfsServer)}, {path: dropInPath(nfsdcld)}, {path: settingsPath}})
+	if err == nil {
+		err = s.writeSettings(ctx, []file{{path: dropInPath(nfsServer)}, {path: dropInPath(nfsdcld)}, {path: settingsPath}})
+	}
+	if err != nil && serves {
+		return s.resumeRecord(ctx, err)
+	}
 	if err != nil {
 		return err
 	}

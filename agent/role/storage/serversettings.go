@@ -335,15 +335,19 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 			return converge.Wait(api.ReasonClientsNotRecorded, "no directory for the record of the NFS server's clients: %v", err)
 		}
 	}
-	directory := want.recordsIn(have)
-	if err := p.moveRecord(ctx, directory, serves); err != nil {
-		return err
-	}
 	files, err := p.files(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.writeSettings(ctx, files); err != nil || !serves {
+	directory := want.recordsIn(have)
+	err = p.moveRecord(ctx, directory, serves)
+	if err == nil {
+		err = p.writeSettings(ctx, files)
+	}
+	if err != nil && serves && directory != "" {
+		return p.resumeRecord(ctx, err)
+	}
+	if err != nil || !serves {
 		return err
 	}
 	if directory != "" {

@@ -174,6 +174,62 @@ func TestTheRecordMovesWhileTheServerServes(t *testing.T) {
 	}
 }
 
+// nfsdcld is stopped while its record moves. If the record cannot move, the server's next clients
+// are recorded where they were.
+func TestARecordThatCannotBeMoved(t *testing.T) {
+	kept := func(t *testing.T) *rig {
+		r := keeping(t, clients(recorded, "worker1"), clients(byDefault, "of long ago"))
+		r.expect(mounted, served)
+		r.doc.Storage.ClientRecords = ""
+		return r
+	}
+	for name, c := range map[string]struct {
+		situation func(*testing.T) *rig
+		fails     string
+		from, to  string
+		after     string
+	}{
+		"the volume is full": {func(t *testing.T) *rig {
+			r := serving(t, clients(byDefault, "worker1"), clients(recorded, "of long ago"))
+			r.doc.Storage.ClientRecords = records
+			return r
+		}, "write " + recorded, defaultRecords, records, served},
+		"the root disk is full":               {kept, "write " + byDefault, records, defaultRecords, served},
+		"its configuration cannot be written": {kept, "write " + nfsConf, records, defaultRecords, served},
+		"nothing is exported any more, but by others": {func(t *testing.T) *rig {
+			r := kept(t)
+			r.m.Files["/etc/exports"] = hosttest.FileState{Content: "/srv/other 10.0.0.0/8(ro)\n", Mode: 0o644}
+			r.doc.Storage.Exports = []api.StorageExport{}
+			return r
+		}, "write " + byDefault, records, defaultRecords, "True Removed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := c.situation(t)
+			r.m.NFSD.Clients, r.m.Trace = 1, nil
+			r.m.Fail[c.fails] = errors.New("no space left on device")
+			for range 2 {
+				report := r.converge()
+				r.says(report, api.ConditionExportsServed, "no space left on device")
+				if !r.m.Units["nfsdcld.service"].Active || r.m.NFSD.Record != c.from || r.file(c.from+"/main.sqlite") != "worker1" {
+					t.Errorf("nfsdcld runs: %v, with %q open in %q, expected it in %q", r.m.Units["nfsdcld.service"].Active, r.file(r.m.NFSD.Record+"/main.sqlite"), r.m.NFSD.Record, c.from)
+				}
+			}
+			r.m.Fail["start nfsdcld.service"] = errors.New("exit-code")
+			report := r.converge()
+			r.says(report, api.ConditionExportsServed, "no space left on device", "nfsdcld.service")
+			clear(r.m.Fail)
+			r.expect(mounted, c.after)
+			if r.m.NFSD.Record != c.to || r.file(c.to+"/main.sqlite") != "worker1" {
+				t.Errorf("then it has %q open in %q, expected it in %q", r.file(r.m.NFSD.Record+"/main.sqlite"), r.m.NFSD.Record, c.to)
+			}
+			if r.did("stop nfs-server") {
+				t.Errorf("a server that serves was stopped: %q", r.m.Trace)
+			}
+			r.idle()
+		})
+	}
+}
+
 // beginnings are how an agent begins after a crash.
 var beginnings = map[string]func(*rig){
 	"alone": (*rig).restart,
