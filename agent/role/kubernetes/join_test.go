@@ -243,6 +243,9 @@ func TestACrashBeforeEachChange(t *testing.T) {
 					if _, now := r.m.Files["/var/lib/kubelet/joined"]; !now && !kubelet || done && !now {
 						t.Error("kubeadm has not come to its end")
 					}
+					if f, there := r.m.Files["/etc/systemd/system/kubelet.service.d/nodehitch.conf"]; there || strings.Contains(r.m.Units["kubelet.service"].Loaded, "sync") {
+						t.Errorf("the kubelet of a member waits for the disk: %s", f.Content)
+					}
 					r.whole()
 					r.m.PowerCut()
 					r.m.Units["containerd.service"].Active = true

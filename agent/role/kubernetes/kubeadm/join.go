@@ -185,6 +185,9 @@ func (m *Machine) attempt(ctx context.Context, what attempt, doing string, do fu
 	err = do(again)
 	switch {
 	case err == nil:
+		if err := m.syncNoMore(ctx); err != nil {
+			return err
+		}
 		return m.done(func(o *owned) { o.Attempt = "" })
 	case !again && refused(err):
 		return errors.Join(explain(doing, api.ReasonJoinFailed, err), m.own(func(o *owned) { o.Attempt = "" }))

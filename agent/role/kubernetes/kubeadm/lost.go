@@ -14,8 +14,8 @@ import (
 
 // kubeadm and kubelet leave it to the kernel when their files get to the disk. A power failure
 // within half a minute leaves files without content, which neither of them makes anew. So the agent
-// synchronizes them when kubeadm has finished, and the unit of kubelet before kubelet starts: what
-// follows from kubelet (a Node, a vote in etcd) never outlives what it needs. What is lost in
+// synchronizes them when kubeadm has finished, and until then the unit of kubelet before kubelet starts:
+// what follows from kubelet (a Node, a vote in etcd) never outlives what it needs. What is lost in
 // between is made anew before kubeadm runs again.
 
 // syncDropIn is the agent's own, beside those of the packages of kubelet.
@@ -28,7 +28,7 @@ ExecStartPre=-/usr/bin/sync --file-system /etc/kubernetes /var/lib/kubelet
 `
 )
 
-// syncBeforeKubelet plans that drop-in. A member has no use for it any more.
+// syncBeforeKubelet plans that drop-in.
 func (p *preparation) syncBeforeKubelet(unit host.Unit) error {
 	if p.joined {
 		return nil
@@ -41,6 +41,12 @@ func (p *preparation) syncBeforeKubelet(unit host.Unit) error {
 		return errors.Join(p.Host.Files.Write(syncDropIn, []byte(syncDropInText), publicMode), p.Host.Units.Reload(ctx))
 	})
 	return nil
+}
+
+// syncNoMore removes that drop-in. If a disk is slow to flush what Pods write, it would keep the kubelet
+// of a member from starting.
+func (m *Machine) syncNoMore(ctx context.Context) error {
+	return errors.Join(m.Host.Files.Remove(syncDropIn), m.Host.Units.Reload(ctx))
 }
 
 const (
