@@ -109,6 +109,8 @@ type owned struct {
 	Applying string `json:"applying,omitempty"`
 	// Restart says that kubeadm has upgraded this member, and kubelet was not restarted since.
 	Restart bool `json:"restart,omitempty"`
+	// Masters are the addresses that masters of this instance have or had.
+	Masters []string `json:"masters,omitempty"`
 	// Programs are the paths of those that the agent has put on the machine, and Installed
 	// identifies the archives that they are of, "" while that is not finished.
 	Programs  []string `json:"programs,omitempty"`
