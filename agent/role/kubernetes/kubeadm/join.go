@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -236,13 +237,22 @@ func hashOf(authority *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// foreign reports whether this machine has authorities, and none with the hash of its cluster's. It
-// has several while an operator replaces one.
+// foreign reports whether this member has authorities, and none with the hash of its cluster's. It has
+// several while an operator replaces one, and its kubeconfigs follow later than the file: the hash is that
+// of the first in the kubeconfig of the kubelet of the master that speaks for the cluster. If this one's
+// cannot be read, nothing is known.
 func (m *Machine) foreign(hash string) (is bool, err error) {
 	content, err := m.Host.Files.Read(caFile)
 	if hash == "" || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	kubelet := kubeapi.Access{Host: m.Host, Kubeconfig: KubeletKubeconfig}
+	c, unreadable := kubelet.Connect()
+	if unreadable != nil {
+		return false, nil
+	}
+	trusted, _ := c.CA()
+	content = append(content, trusted...)
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		c, broken := x509.ParseCertificate(block.Bytes)
 		switch {
