@@ -154,7 +154,11 @@ func (m *Machine) finish(desired *api.NodeConfig) converge.Action {
 			if desired.Role != api.RoleMaster {
 				return m.Host.Files.Remove(bootstrapKubeconfig)
 			}
-			config, err := m.config(desired.Cluster, m.finishDocument(desired))
+			authority, err := m.exists(caFile)
+			if err != nil {
+				return err
+			}
+			config, err := m.config(desired.Cluster, m.finishDocument(desired, authority))
 			if err != nil {
 				return err
 			}
@@ -179,7 +183,7 @@ func (m *Machine) attempt(ctx context.Context, what attempt, doing string, do fu
 	}
 	again := before.Attempt != ""
 	if again {
-		if err := m.removeLost(); err != nil {
+		if err := m.removeLost(before.Attempt); err != nil {
 			return err
 		}
 	}

@@ -88,10 +88,10 @@ func pair(key, extension string) []string {
 	return []string{strings.TrimSuffix(key, ".key") + extension, key}
 }
 
-// removeLost removes what an unfinished attempt has left and a power failure has emptied, with what
-// an authority that is lost has signed: nobody else knows that one yet. kubeadm and kubelet make
-// anew what is missing.
-func (m *Machine) removeLost() error {
+// removeLost removes what an unfinished attempt has left and a power failure has emptied. kubeadm and
+// kubelet make anew what is missing. If the authority of a cluster that is being made is lost, what it
+// has signed goes too: nobody else knows it yet. A machine that joins gets the same authority again.
+func (m *Machine) removeLost(what attempt) error {
 	var lost []string
 	var errs []error
 	check := func(files ...string) bool {
@@ -104,7 +104,7 @@ func (m *Machine) removeLost() error {
 	}
 	authorities := map[string]bool{}
 	for _, key := range []string{clusterKey, etcdKey, proxyKey} {
-		authorities[key] = check(pair(key, ".crt")...)
+		authorities[key] = check(pair(key, ".crt")...) && what == initializing
 	}
 	of := func(authority string, files ...string) {
 		if authorities[authority] {
