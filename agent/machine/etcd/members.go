@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,6 +25,12 @@ type Member struct {
 	ClientURLs []string `json:"clientURLs"`
 	// Learner says that it has no vote yet.
 	Learner bool `json:"isLearner"`
+}
+
+// Hex is its id as etcdctl writes it.
+func (m Member) Hex() string {
+	id, _ := strconv.ParseUint(m.ID, 10, 64)
+	return strconv.FormatUint(id, 16)
 }
 
 // Machine is one that may have a member.

@@ -36,7 +36,7 @@ func (s Sick) Examine(ctx context.Context, client *Client, all []Member, now tim
 }
 
 // Lost reports whether a member has been sick for too long.
-func (s Sick) Lost(m Member, now time.Time) bool {
+func (s Sick) Lost(m Member, now time.Time, patience time.Duration) bool {
 	ill, is := s[m.ID]
-	return is && now.Sub(ill.Since) >= Patience
+	return is && now.Sub(ill.Since) >= patience
 }

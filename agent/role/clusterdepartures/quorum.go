@@ -104,7 +104,7 @@ func (d *departures) check(all, leaving []etcd.Member) error {
 		case !isSick:
 			healthy++
 			continue
-		case !d.sick.Lost(m, d.now()):
+		case !d.sick.Lost(m, d.now(), etcd.Patience):
 			passing++
 		}
 		sick = append(sick, fmt.Sprintf("%s: %v", m.Name, ill.Why))

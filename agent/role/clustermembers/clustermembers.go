@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -42,7 +43,7 @@ type Options struct {
 type step struct {
 	access  kubeapi.Access
 	etcd    etcd.Access
-	sick    etcd.Sick // while a member of etcd is of no machine
+	sick    etcd.Sick // while a member of etcd is of no machine, as far as each plan has asked
 	kubeadm *kubeadm.Machine
 	now     func() time.Time
 }
@@ -72,6 +73,8 @@ func (s *step) Condition() string { return api.ConditionClusterMembersCurrent }
 func (s *step) ClusterScoped() {}
 
 func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
+	before := maps.Clone(s.sick)
+	clear(s.sick) // strays puts back what it goes on with
 	if desired.ClusterMembers == nil {
 		return converge.Plan{HandsOff: true}, nil
 	}
@@ -79,7 +82,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	if err != nil {
 		return converge.Plan{}, err
 	}
-	u := &update{Client: c, now: s.now().UTC(), members: desired.ClusterMembers.Members, etcd: &s.etcd, sick: s.sick}
+	u := &update{Client: c, now: s.now().UTC(), members: desired.ClusterMembers.Members, etcd: &s.etcd, kubeadm: s.kubeadm, sick: s.sick, before: before}
 	if desired.ClusterDepartures != nil {
 		u.leaving = desired.ClusterDepartures.Members
 	}
@@ -93,7 +96,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	err = errors.Join(u.certificates(ctx, s.kubeadm, desired), u.gone(ctx), u.strays(ctx, desired))
 	return converge.Plan{
 		Actions: u.actions, Reason: api.ReasonMembersCurrent,
-		Message: fmt.Sprintf("%d of %d members have a Node", joined, len(u.members)),
+		Message: fmt.Sprintf("%d of %d members have a Node%s", joined, len(u.members), u.said),
 	}, err
 }
 
@@ -106,9 +109,12 @@ type update struct {
 	nodes   []kubeapi.Node
 	tokens  []secret
 	etcd    *etcd.Access
+	kubeadm *kubeadm.Machine
 	sick    etcd.Sick // the step's
+	before  etcd.Sick // as it was after the last plan
 
 	actions []converge.Action
+	said    string // of members of etcd that are not nodehitch's
 }
 
 // current plans the tokens and the annotations of the listed members, and returns how many

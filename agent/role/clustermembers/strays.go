@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
+
+// operatorPatience is how long a member that an operator adds may take until it starts.
+const operatorPatience = 10 * time.Minute
 
 // strays plans to remove one etcd member that is of no machine: a master was deleted that was cut
 // off while it joined, before it had a Node. As a learner the member keeps every other master from
@@ -21,6 +26,10 @@ import (
 // server, nor one that leaves has its name or one of its addresses. It goes if it has not been
 // healthy for etcd.Patience, and the others that vote have a quorum without it. If a master that has
 // no Node has no address either, each member may be that master's, and all stay.
+//
+// If no master of the instance has ever had its address, an operator has added it. It may work all the
+// same: only its peers may be able to reach it. Once it has started it stays, and the message names it.
+// Until then it has operatorPatience, because kubeadm waits for it.
 func (u *update) strays(ctx context.Context, desired *api.NodeConfig) error {
 	if desired.Kubernetes == nil || desired.Cluster == nil || slices.ContainsFunc(u.members, u.unknown) {
 		return nil
@@ -38,17 +47,27 @@ func (u *update) strays(ctx context.Context, desired *api.NodeConfig) error {
 		return slices.ContainsFunc(machines, func(of etcd.Member) bool { return of.ID == m.ID })
 	})
 	if len(strays) == 0 {
-		clear(u.sick)
 		return nil
 	}
+	masters, err := u.kubeadm.Masters()
+	if err != nil {
+		return err
+	}
+	maps.Copy(u.sick, u.before)
 	u.sick.Examine(ctx, client, members, u.now)
 	var problems []error
 	for _, m := range strays {
-		_, sick := u.sick[m.ID]
+		patience, ours := etcd.Patience, len(etcd.Of([]etcd.Member{m}, []etcd.Machine{{Addresses: masters}}, nil)) > 0
+		if !ours {
+			patience = operatorPatience
+		}
+		ill, sick := u.sick[m.ID]
 		switch {
 		case !sick: // it is somebody's
-		case !u.sick.Lost(m, u.now):
-			problems = append(problems, stays(m, "until it has not been healthy for %v: %v", etcd.Patience, u.sick[m.ID].Why))
+		case !ours && m.Name != "":
+			u.said += fmt.Sprintf("; the etcd member %s is of no server and of no Node, and gives no healthy answer here (%v): if nobody needs it, remove it with `etcdctl member remove %s`", title(m), ill.Why, m.Hex())
+		case !u.sick.Lost(m, u.now, patience):
+			problems = append(problems, stays(m, "until it has not been healthy for %v: %v", patience, ill.Why))
 		case !m.Learner && !u.quorumWithout(m, members):
 			problems = append(problems, stays(m, "until enough of the others are healthy"))
 		default:

@@ -1,11 +1,13 @@
 package clustermembers_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
+	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
 	"github.com/nodehitch/nodehitch/agent/machine/kubeapi/kubeapitest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -20,7 +22,17 @@ func strayed(t *testing.T, started bool) *rig {
 	r.etcd.join(1, true)
 	r.etcd.join(8, started)
 	r.etcd.sick[8] = true
+	r.had("10.10.0.0", "10.10.0.1", "10.10.0.8", "10.10.0.9")
 	return r
+}
+
+// had are the addresses that masters of the instance have or had.
+func (r *rig) had(addresses ...string) {
+	content, err := json.Marshal(map[string]any{"kubernetes": map[string]any{"masters": addresses}})
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.m.Files["/var/lib/nodehitch/agent/inventory.json"] = hosttest.FileState{Content: string(content), Mode: 0o600}
 }
 
 func TestAnEtcdMemberOfADeletedServerWithoutANodeIsRemoved(t *testing.T) {
@@ -79,6 +91,63 @@ func TestAnEtcdMemberThatMayBeAMachinesStays(t *testing.T) {
 				r.now = r.now.Add(etcd.Patience)
 			}
 			if gone := r.etcd.removed(); gone != nil {
+				t.Errorf("it did %q", gone)
+			}
+		})
+	}
+}
+
+// An operator may have added a member whose clients cannot reach it from here.
+func TestAnEtcdMemberOfAnOperatorsThatHasStartedIsNamedAndStays(t *testing.T) {
+	r := strayed(t, true)
+	r.had("10.10.0.0", "10.10.0.1")
+	r.etcd.join(15, true)
+	r.etcd.sick[15] = true
+	for range 3 {
+		r.expect("True MembersCurrent", "the etcd member server-8 at https://10.10.0.8:2380 is of no server", "RAFT NO LEADER", "`etcdctl member remove 8`", "`etcdctl member remove f`")
+		r.did()
+		r.now = r.now.Add(time.Hour)
+	}
+}
+
+// kubeadm waits for minutes until a member that it has added starts.
+func TestAnEtcdMemberOfAnOperatorsHasTimeToStart(t *testing.T) {
+	r := strayed(t, false)
+	r.had("10.10.0.0", "10.10.0.1")
+	r.expect("False Converging", "10m0s", "it has not started")
+	r.now = r.now.Add(10*time.Minute - time.Second)
+	r.expect("False Converging")
+	r.did()
+	r.now = r.now.Add(time.Second)
+	r.expect("True MembersCurrent")
+	r.did("remove etcd 8")
+}
+
+// A plan that does not ask the members knows nothing of the time in between.
+func TestAnEtcdMemberIsAskedInEachPlanBeforeItIsRemoved(t *testing.T) {
+	for name, change := range map[string]func(*rig) (undo func()){
+		"a master whose address is not known joins": func(r *rig) func() {
+			section := *r.doc.ClusterMembers
+			r.doc.ClusterMembers.Members = append(slices.Clone(section.Members), api.ClusterMember{ServerID: id(7), Name: "new", Role: api.RoleMaster, BootstrapToken: token(7)})
+			return func() { *r.doc.ClusterMembers = section }
+		},
+		"another master speaks for the cluster": func(r *rig) func() {
+			section := r.doc.ClusterMembers
+			r.doc.ClusterMembers = nil
+			return func() { r.doc.ClusterMembers = section }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := strayed(t, true)
+			r.expect("False Converging")
+			undo := change(r)
+			r.pass(true)
+			undo()
+			r.now = r.now.Add(time.Hour)
+			r.expect("False Converging")
+			r.now = r.now.Add(etcd.Patience)
+			r.expect("True MembersCurrent")
+			if gone := r.etcd.removed(); !slices.Equal(gone, []string{"remove etcd 8"}) {
 				t.Errorf("it did %q", gone)
 			}
 		})

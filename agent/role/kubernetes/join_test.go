@@ -11,6 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
 	"github.com/nodehitch/nodehitch/agent/role/clustermember"
+	"github.com/nodehitch/nodehitch/agent/role/kubernetes/kubeadm"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -101,6 +102,21 @@ func TestAFurtherMasterJoinsTheControlPlane(t *testing.T) {
 		"controlPlane": object{"certificateKey": certificateKey, "localAPIEndpoint": object{"advertiseAddress": "127.0.0.1", "bindPort": float64(r.address.Port())}},
 	})
 	r.idle()
+}
+
+// Any of them may speak for the cluster when an etcd member is left of a master that was deleted.
+func TestEachMasterKnowsTheAddressesThatMastersHad(t *testing.T) {
+	r := second(t, api.RoleMaster)
+	r.expect(member, "True Joined")
+	r.doc.Cluster.Masters[0] = api.ClusterServer{ServerID: "9", Name: "new", Addresses: []string{"192.0.2.10", "fd00::10"}}
+	r.converge()
+	r.idle()
+	r.restart()
+	r.idle()
+	joined := kubeadm.New(kubeadm.Options{Host: r.m.Host(), StateDirectory: state, ServerID: serverID})
+	if got, err := joined.Masters(); err != nil || !slices.Equal(got, []string{"127.0.0.1", "192.0.2.10", "192.0.2.9", "fd00::10"}) {
+		t.Errorf("the masters had %q, %v", got, err)
+	}
 }
 
 func TestAMachineWaitsForItsClusterWithItsImagesPulled(t *testing.T) {
@@ -242,6 +258,9 @@ func TestACrashBeforeEachChange(t *testing.T) {
 					}
 					if _, now := r.m.Files["/var/lib/kubelet/joined"]; !now && !kubelet || done && !now {
 						t.Error("kubeadm has not come to its end")
+					}
+					if f, there := r.m.Files["/etc/systemd/system/kubelet.service.d/nodehitch.conf"]; there || strings.Contains(r.m.Units["kubelet.service"].Loaded, "sync") {
+						t.Errorf("the kubelet of a member waits for the disk: %s", f.Content)
 					}
 					r.whole()
 					r.m.PowerCut()

@@ -63,6 +63,46 @@ func TestWhatAPowerFailureHasEmptiedIsRemoved(t *testing.T) {
 	}
 }
 
+// The authority of a cluster that others have made signs for it still, and its kubelet has no token
+// any more.
+func TestAMasterThatLosesItsCopyOfTheAuthorityStaysJoined(t *testing.T) {
+	r := second(t, api.RoleMaster)
+	r.m.Kubernetes.Refuses["join"] = "error: error execution phase control-plane-join: timed out" + stack
+	r.expect(member, "False JoinFailed")
+	for _, left := range r.leaves(r.runs()[1]) {
+		r.m.Files[left.Path] = left.FileState
+	}
+	r.node()
+	const caKey, conf, admin = "/etc/kubernetes/pki/ca.key", "/etc/kubernetes/kubelet.conf", "/etc/kubernetes/admin.conf"
+	r.m.Files[caKey] = hosttest.FileState{Mode: 0o600}
+	kept := map[string]hosttest.FileState{keyFile: r.m.Files[keyFile], conf: r.m.Files[conf], admin: r.m.Files[admin]}
+	delete(r.m.Kubernetes.Refuses, "join")
+	whole := r.m.Files[caFile]
+	leaves := r.m.Kubernetes.Leaves
+	r.m.Kubernetes.Leaves = func(run hosttest.KubeadmRun) []hosttest.LeftFile {
+		for _, path := range []string{caFile, caKey} {
+			if _, there := r.m.Files[path]; there {
+				t.Errorf("%s is there", path)
+			}
+		}
+		return append([]hosttest.LeftFile{{Path: caFile, FileState: whole}, {Path: caKey, FileState: whole}}, leaves(run)...)
+	}
+	r.expect(member, "True Joined")
+	runs := r.runs()
+	if got := verbs(runs); got != "join" {
+		t.Fatalf("kubeadm ran as %q", got)
+	}
+	says(t, runs[0].Document("JoinConfiguration"), map[string]any{
+		"discovery":  object{"file": object{"kubeConfigPath": admin}},
+		"skipPhases": []any{"preflight", "check-etcd", "kubelet-start", "etcd-join", "kubelet-wait-bootstrap"},
+	})
+	for path, f := range kept {
+		if r.m.Files[path] != f {
+			t.Errorf("%s is another one", path)
+		}
+	}
+}
+
 // A manifest without other members begins a cluster of its own, unless etcd has data.
 func TestTheManifestOfEtcdIsMadeAnewOnlyIfEtcdHasData(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -64,12 +64,15 @@ func (s *controlPlaneStep) sharedAddress(ctx context.Context, desired *api.NodeC
 	if err != nil {
 		return nil, err
 	}
-	serves, err := s.Kubeadm.Serves(desired)
-	if err != nil {
-		return nil, err
-	}
-	if desired.ControlPlane.SharedAddress == "" || !serves {
+	if desired.ControlPlane.SharedAddress == "" {
 		return s.leaveAddress(have), nil
+	}
+	serves, err := s.Kubeadm.Serves(desired)
+	switch {
+	case !serves:
+		return s.leaveAddress(have), err
+	case err != nil:
+		return nil, err
 	}
 	_, err = s.Host.Files.Mode(host.KeepalivedConfig)
 	switch {

@@ -98,15 +98,20 @@ func TestAMasterOfAnotherClusterDoesNotTakePart(t *testing.T) {
 	other := kubeapitest.KubeletPEM(t, "another authority", time.Now().Add(time.Hour))
 	for name, c := range map[string]struct {
 		change func(*rig)
-		want   bool
+		want   string
 	}{
-		"of this one":            {func(*rig) {}, true},
-		"of another one":         {func(r *rig) { r.doc.Cluster.CACertificateHash = "sha256:" + strings.Repeat("0", 64) }, false},
-		"of one that is not yet": {func(r *rig) { r.doc.Cluster.CACertificateHash = "" }, true},
+		"of this one":            {func(*rig) {}, "True Healthy"},
+		"of another one":         {func(r *rig) { r.doc.Cluster.CACertificateHash = "sha256:" + strings.Repeat("0", 64) }, "False AddressUnavailable"},
+		"of one that is not yet": {func(r *rig) { r.doc.Cluster.CACertificateHash = "" }, "True Healthy"},
 		"whose authority is being replaced": {func(r *rig) {
 			r.m.Files[caFile] = hosttest.FileState{Content: other + r.m.Files[caFile].Content, Mode: 0o644}
-		}, true},
-		"whose authority cannot be read": {func(r *rig) { r.m.Files[caFile] = hosttest.FileState{Mode: 0o644} }, true},
+		}, "True Healthy"},
+		"whose authority has been replaced, but for kubelet": {func(r *rig) { r.m.Files[caFile] = hosttest.FileState{Content: other, Mode: 0o644} }, "True Healthy"},
+		"whose authority cannot be read":                     {func(r *rig) { r.m.Files[caFile] = hosttest.FileState{Mode: 0o644} }, "True Healthy"},
+		"that kubelet cannot name": {func(r *rig) {
+			r.m.Files[caFile] = hosttest.FileState{Content: other, Mode: 0o644}
+			r.m.Files["/etc/kubernetes/kubelet.conf"] = hosttest.FileState{Mode: 0o600}
+		}, "True Healthy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := sharing(second(t, api.RoleMaster))
@@ -114,7 +119,12 @@ func TestAMasterOfAnotherClusterDoesNotTakePart(t *testing.T) {
 			r.takesPart(true)
 			c.change(r)
 			r.settle()
-			r.takesPart(c.want)
+			takes := strings.HasPrefix(c.want, "True")
+			r.takesPart(takes)
+			report := r.expect(healthy, c.want)
+			if said := report.Condition(healthy).Message; !takes && !strings.Contains(said, "takes no part in holding "+shared+": "+caFile+" and /etc/kubernetes/kubelet.conf have the authority of another cluster, expected the one with the hash sha256:0000") {
+				t.Errorf("it says %q", said)
+			}
 		})
 	}
 }

@@ -138,11 +138,15 @@ func (m *Machine) joinDocument(desired *api.NodeConfig, ignored []string) docume
 // finishDocument ends the join of a master whose kubelet has its credentials, with those of the
 // administrator that the attempt has made: its token is gone by then. As a kubelet of a master
 // gets its credentials from its own API server, the etcd member is there and has its vote, and
-// kubeadm would wait in vain to give it one.
-func (m *Machine) finishDocument(desired *api.NodeConfig) document {
+// kubeadm would wait in vain to give it one. If the authority is lost, kubeadm gets it again.
+func (m *Machine) finishDocument(desired *api.NodeConfig, authority bool) document {
 	d := m.joinDocument(desired, nil)
 	d["discovery"] = document{"file": document{"kubeConfigPath": adminKubeconfig}}
-	d["skipPhases"] = []any{"preflight", "control-plane-prepare", "check-etcd", "kubelet-start", "etcd-join", "kubelet-wait-bootstrap"}
+	skipped := []any{"preflight", "control-plane-prepare", "check-etcd", "kubelet-start", "etcd-join", "kubelet-wait-bootstrap"}
+	if !authority {
+		skipped = slices.Delete(skipped, 1, 2)
+	}
+	d["skipPhases"] = skipped
 	return d
 }
 

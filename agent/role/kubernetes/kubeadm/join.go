@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -153,7 +154,11 @@ func (m *Machine) finish(desired *api.NodeConfig) converge.Action {
 			if desired.Role != api.RoleMaster {
 				return m.Host.Files.Remove(bootstrapKubeconfig)
 			}
-			config, err := m.config(desired.Cluster, m.finishDocument(desired))
+			authority, err := m.exists(caFile)
+			if err != nil {
+				return err
+			}
+			config, err := m.config(desired.Cluster, m.finishDocument(desired, authority))
 			if err != nil {
 				return err
 			}
@@ -178,13 +183,16 @@ func (m *Machine) attempt(ctx context.Context, what attempt, doing string, do fu
 	}
 	again := before.Attempt != ""
 	if again {
-		if err := m.removeLost(); err != nil {
+		if err := m.removeLost(before.Attempt); err != nil {
 			return err
 		}
 	}
 	err = do(again)
 	switch {
 	case err == nil:
+		if err := m.syncNoMore(ctx); err != nil {
+			return err
+		}
 		return m.done(func(o *owned) { o.Attempt = "" })
 	case !again && refused(err):
 		return errors.Join(explain(doing, api.ReasonJoinFailed, err), m.own(func(o *owned) { o.Attempt = "" }))
@@ -233,13 +241,22 @@ func hashOf(authority *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// foreign reports whether this machine has authorities, and none with the hash of its cluster's. It
-// has several while an operator replaces one.
+// foreign reports whether this member has authorities, and none with the hash of its cluster's. It has
+// several while an operator replaces one, and its kubeconfigs follow later than the file: the hash is that
+// of the first in the kubeconfig of the kubelet of the master that speaks for the cluster. If this one's
+// cannot be read, nothing is known.
 func (m *Machine) foreign(hash string) (is bool, err error) {
 	content, err := m.Host.Files.Read(caFile)
 	if hash == "" || errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	kubelet := kubeapi.Access{Host: m.Host, Kubeconfig: KubeletKubeconfig}
+	c, unreadable := kubelet.Connect()
+	if unreadable != nil {
+		return false, nil
+	}
+	trusted, _ := c.CA()
+	content = append(content, trusted...)
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		c, broken := x509.ParseCertificate(block.Bytes)
 		switch {

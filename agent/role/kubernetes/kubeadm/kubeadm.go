@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/inventory"
@@ -109,6 +110,8 @@ type owned struct {
 	Applying string `json:"applying,omitempty"`
 	// Restart says that kubeadm has upgraded this member, and kubelet was not restarted since.
 	Restart bool `json:"restart,omitempty"`
+	// Masters are the addresses that masters of this instance have or had.
+	Masters []string `json:"masters,omitempty"`
 	// Programs are the paths of those that the agent has put on the machine, and Installed
 	// identifies the archives that they are of, "" while that is not finished.
 	Programs  []string `json:"programs,omitempty"`
@@ -169,16 +172,25 @@ func (m *Machine) begun(o owned) (bool, error) {
 }
 
 // Serves reports whether the address that the masters share may lead to this machine: it has a
-// control plane of this cluster, or makes the cluster.
+// control plane of this cluster, or makes the cluster. If it has that of another cluster, the error says
+// so. Any other error leaves it open, and the machine goes on.
 func (m *Machine) Serves(desired *api.NodeConfig) (bool, error) {
 	o, err := m.owned()
 	if err != nil || desired.Cluster.Initialize || o.Attempt == initializing {
-		return err == nil, err
+		return true, err
 	}
-	if foreign, err := m.foreign(desired.Cluster.CACertificateHash); foreign || err != nil {
-		return false, err
+	joined, err := m.Joined()
+	if !joined || err != nil {
+		return err != nil, err
 	}
-	return m.Joined()
+	hash := desired.Cluster.CACertificateHash
+	foreign, err := m.foreign(hash)
+	if foreign {
+		err = converge.Wait(api.ReasonAddressUnavailable,
+			"this master takes no part in holding %s: %s and %s have the authority of another cluster, expected the one with the hash %s; if this machine may leave that cluster, `kubeadm reset`; the agent then joins it",
+			shared(desired), caFile, KubeletKubeconfig, hash)
+	}
+	return !foreign, err
 }
 
 // InterfaceOf is the name of the interface that has an address, "" if none has.

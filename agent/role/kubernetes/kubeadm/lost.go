@@ -14,8 +14,8 @@ import (
 
 // kubeadm and kubelet leave it to the kernel when their files get to the disk. A power failure
 // within half a minute leaves files without content, which neither of them makes anew. So the agent
-// synchronizes them when kubeadm has finished, and the unit of kubelet before kubelet starts: what
-// follows from kubelet (a Node, a vote in etcd) never outlives what it needs. What is lost in
+// synchronizes them when kubeadm has finished, and until then the unit of kubelet before kubelet starts:
+// what follows from kubelet (a Node, a vote in etcd) never outlives what it needs. What is lost in
 // between is made anew before kubeadm runs again.
 
 // syncDropIn is the agent's own, beside those of the packages of kubelet.
@@ -28,7 +28,7 @@ ExecStartPre=-/usr/bin/sync --file-system /etc/kubernetes /var/lib/kubelet
 `
 )
 
-// syncBeforeKubelet plans that drop-in. A member has no use for it any more.
+// syncBeforeKubelet plans that drop-in.
 func (p *preparation) syncBeforeKubelet(unit host.Unit) error {
 	if p.joined {
 		return nil
@@ -41,6 +41,12 @@ func (p *preparation) syncBeforeKubelet(unit host.Unit) error {
 		return errors.Join(p.Host.Files.Write(syncDropIn, []byte(syncDropInText), publicMode), p.Host.Units.Reload(ctx))
 	})
 	return nil
+}
+
+// syncNoMore removes that drop-in. If a disk is slow to flush what Pods write, it would keep the kubelet
+// of a member from starting.
+func (m *Machine) syncNoMore(ctx context.Context) error {
+	return errors.Join(m.Host.Files.Remove(syncDropIn), m.Host.Units.Reload(ctx))
 }
 
 const (
@@ -82,10 +88,10 @@ func pair(key, extension string) []string {
 	return []string{strings.TrimSuffix(key, ".key") + extension, key}
 }
 
-// removeLost removes what an unfinished attempt has left and a power failure has emptied, with what
-// an authority that is lost has signed: nobody else knows that one yet. kubeadm and kubelet make
-// anew what is missing.
-func (m *Machine) removeLost() error {
+// removeLost removes what an unfinished attempt has left and a power failure has emptied. kubeadm and
+// kubelet make anew what is missing. If the authority of a cluster that is being made is lost, what it
+// has signed goes too: nobody else knows it yet. A machine that joins gets the same authority again.
+func (m *Machine) removeLost(what attempt) error {
 	var lost []string
 	var errs []error
 	check := func(files ...string) bool {
@@ -98,7 +104,7 @@ func (m *Machine) removeLost() error {
 	}
 	authorities := map[string]bool{}
 	for _, key := range []string{clusterKey, etcdKey, proxyKey} {
-		authorities[key] = check(pair(key, ".crt")...)
+		authorities[key] = check(pair(key, ".crt")...) && what == initializing
 	}
 	of := func(authority string, files ...string) {
 		if authorities[authority] {

@@ -44,6 +44,7 @@ func (p *preparation) problem(err error) {
 // is left to do after an upgrade, and says what the machine lacks.
 func (m *Machine) Prepare(ctx context.Context, desired *api.NodeConfig) ([]converge.Action, error) {
 	p, err := m.prepare(ctx, desired)
+	err = errors.Join(err, p.masters())
 	if err == nil && len(p.actions) == 0 && p.from != "" {
 		err = converge.Wait(api.ReasonConverging, "kubeadm %s is installed, and upgrades this member from %s; see %s", p.section.Version, p.from, api.ConditionClusterMember)
 	}
