@@ -318,8 +318,13 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	if err != nil {
 		return err
 	}
-	if !serves && state.Threads > 0 {
-		if want.records != "" {
+	unit, err := p.Host.Units.Unit(ctx, nfsServer)
+	if err != nil {
+		return err
+	}
+	// While the unit is active, a start of it starts nothing, also if somebody has ended all threads.
+	if !serves && (state.Threads > 0 || unit.Active == "active") {
+		if want.records != "" && state.Threads > 0 {
 			p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; keep it off until the agent starts it, as the default of storage_server_user_data does")
 		}
 		if err := p.Host.Units.Stop(ctx, nfsServer); err != nil {

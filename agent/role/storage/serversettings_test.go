@@ -42,10 +42,11 @@ func TestTheServerIsStartedWithItsSettings(t *testing.T) {
 		parts    []hosttest.Part
 		byDropIn bool
 	}{
-		"installed by the agent":    {nil, true},
-		"of the image":              {[]hosttest.Part{hosttest.Server}, true},
-		"of the image, not running": {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.Units["nfs-server.service"].Active = false }}, true},
-		"with an option for it":     {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.NFSD.SetsScope = true }}, false},
+		"installed by the agent":          {nil, true},
+		"of the image":                    {[]hosttest.Part{hosttest.Server}, true},
+		"of the image, not running":       {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.Units["nfs-server.service"].Active = false }}, true},
+		"of the image, its threads ended": {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.NFSD.NoThreads = true }}, true},
+		"with an option for it":           {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.NFSD.SetsScope = true }}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -55,6 +56,9 @@ func TestTheServerIsStartedWithItsSettings(t *testing.T) {
 				if !strings.Contains(r.m.NFSD.Conf, line+"\n") {
 					t.Errorf("nfsd was started without %q:\n%s", line, r.m.NFSD.Conf)
 				}
+			}
+			if r.m.NFSD.NoThreads {
+				t.Error("nfsd does not run")
 			}
 			if len(r.m.NFSD.Exported) != 1 {
 				t.Errorf("nfsd was started with %+v exported; a client that comes then loses its files", r.m.NFSD.Exported)
