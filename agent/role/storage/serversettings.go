@@ -242,9 +242,13 @@ func (p *exportPlan) planSettings(ctx context.Context, mounted map[string]host.M
 	if want.records != "" && state.Version3 {
 		p.notes = "; NFSv3 is offered too until nfs-server starts again, and no server that replaces this one offers it"
 	}
-	switch {
-	case serves && !known && len(differ) == 0: // the inventory was lost, or the machine started again before this was noted
+	// nfsdcld's drop-in does not say by which name clients know the server.
+	named := !slices.ContainsFunc(differ, func(f file) bool { return f.path != dropInPath(nfsdcld) })
+	if serves && !known && named { // the inventory was lost, or the machine started again before this was noted
 		p.do("remember the settings of the NFS server", func(context.Context) error { return p.settled() })
+		known = true
+	}
+	switch {
 	case serves && !known:
 		return p.asItIs()
 	case !known || len(differ) > 0 || elsewhere || unused && !serves:
@@ -307,9 +311,6 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 		return p.asItIs()
 	}
 	err = p.own(func(o *owned) {
-		if !serves {
-			o.Scope = ""
-		}
 		if want.records != "" {
 			o.Records = want.records
 		}
@@ -346,6 +347,10 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	}
 	directory := want.recordsIn(have)
 	err = p.moveRecord(ctx, directory, serves)
+	if err == nil && !serves {
+		// Not before: what is refused above leaves the server its name, whoever starts it.
+		err = p.own(func(o *owned) { o.Scope = "" })
+	}
 	if err == nil {
 		err = p.writeSettings(ctx, files)
 	}
