@@ -183,7 +183,7 @@ func (s *steps) serves(ctx context.Context) (bool, host.NFSState, error) {
 	case err != nil:
 		return false, state, err
 	case state.Threads == 0 && unit.Job:
-		return false, state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that")
+		return false, state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that. If it lasts, see `systemctl list-jobs` and `journalctl -u nfs-server`")
 	case state.Threads == 0 || state.Clients > 0:
 		return state.Threads > 0, state, nil
 	}

@@ -111,7 +111,7 @@ func TestABootOfAServerThatKeepsItsName(t *testing.T) {
 			r.m.PowerOn()
 			r.restart()
 			report := r.expect(mounted, "False ServerNotRunning")
-			r.says(report, api.ConditionExportsServed, "nfs-server", "systemd")
+			r.says(report, api.ConditionExportsServed, "systemd", "`systemctl list-jobs`", "`journalctl -u nfs-server`")
 			r.m.Boot()
 			r.expect(mounted, c.after)
 			if r.file(nfsConf) != "" || r.m.NFSD.Conf != "" || r.did("start nfs-server") {
