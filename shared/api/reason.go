@@ -166,7 +166,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonMounted:           {"each volume is mounted at its path, with its assigned filesystem UUID", "", passing},
 
 	ReasonNotMounted:         {"the volume of an exported directory, or of a registry's data, is not mounted, so its data is not served", "look at the condition VolumesMounted", passing},
-	ReasonServerNotRunning:   {"nfs-server is not active", "read the unit's journal; the agent starts it again", passing},
+	ReasonServerNotRunning:   {"nfs-server is not active", "read the message and the unit's journal; the agent starts it again, and waits while systemd has a job for it (`systemctl list-jobs`)", passing},
 	ReasonClientsNotRecorded: {"the NFS server does not keep the record of its clients on the volume, so a server that replaces this one would refuse them their locks", "read the message, which says what to do", passing},
 	ReasonExportRefused:      {"exportfs refused an entry, or the kernel does not serve it", "read the message", final},
 	ReasonServed:             {"nfs-server is active, and exportfs lists exactly the desired entries", "", passing},

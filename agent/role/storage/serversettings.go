@@ -183,7 +183,7 @@ func (s *steps) serves(ctx context.Context) (bool, host.NFSState, error) {
 	case err != nil:
 		return false, state, err
 	case state.Threads == 0 && unit.Job:
-		return false, state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that")
+		return false, state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that. If it lasts, see `systemctl list-jobs` and `journalctl -u nfs-server`")
 	case state.Threads == 0 || state.Clients > 0:
 		return state.Threads > 0, state, nil
 	}
@@ -242,9 +242,13 @@ func (p *exportPlan) planSettings(ctx context.Context, mounted map[string]host.M
 	if want.records != "" && state.Version3 {
 		p.notes = "; NFSv3 is offered too until nfs-server starts again, and no server that replaces this one offers it"
 	}
-	switch {
-	case serves && !known && len(differ) == 0: // the inventory was lost, or the machine started again before this was noted
+	// nfsdcld's drop-in does not say by which name clients know the server.
+	named := !slices.ContainsFunc(differ, func(f file) bool { return f.path != dropInPath(nfsdcld) })
+	if serves && !known && named { // the inventory was lost, or the machine started again before this was noted
 		p.do("remember the settings of the NFS server", func(context.Context) error { return p.settled() })
+		known = true
+	}
+	switch {
 	case serves && !known:
 		return p.asItIs()
 	case !known || len(differ) > 0 || elsewhere || unused && !serves:
@@ -307,9 +311,6 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 		return p.asItIs()
 	}
 	err = p.own(func(o *owned) {
-		if !serves {
-			o.Scope = ""
-		}
 		if want.records != "" {
 			o.Records = want.records
 		}
@@ -318,8 +319,13 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	if err != nil {
 		return err
 	}
-	if !serves && state.Threads > 0 {
-		if want.records != "" {
+	unit, err := p.Host.Units.Unit(ctx, nfsServer)
+	if err != nil {
+		return err
+	}
+	// While the unit is active, a start of it starts nothing, also if somebody has ended all threads.
+	if !serves && (state.Threads > 0 || unit.Active == "active") {
+		if want.records != "" && state.Threads > 0 {
 			p.Log.Warn("nfs-server ran before it was set up: clients of a server that this one replaces may have lost their files; keep it off until the agent starts it, as the default of storage_server_user_data does")
 		}
 		if err := p.Host.Units.Stop(ctx, nfsServer); err != nil {
@@ -341,6 +347,10 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	}
 	directory := want.recordsIn(have)
 	err = p.moveRecord(ctx, directory, serves)
+	if err == nil && !serves {
+		// Not before: what is refused above leaves the server its name, whoever starts it.
+		err = p.own(func(o *owned) { o.Scope = "" })
+	}
 	if err == nil {
 		err = p.writeSettings(ctx, files)
 	}

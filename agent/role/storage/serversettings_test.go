@@ -1,6 +1,7 @@
 package storage_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,10 +43,11 @@ func TestTheServerIsStartedWithItsSettings(t *testing.T) {
 		parts    []hosttest.Part
 		byDropIn bool
 	}{
-		"installed by the agent":    {nil, true},
-		"of the image":              {[]hosttest.Part{hosttest.Server}, true},
-		"of the image, not running": {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.Units["nfs-server.service"].Active = false }}, true},
-		"with an option for it":     {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.NFSD.SetsScope = true }}, false},
+		"installed by the agent":          {nil, true},
+		"of the image":                    {[]hosttest.Part{hosttest.Server}, true},
+		"of the image, not running":       {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.Units["nfs-server.service"].Active = false }}, true},
+		"of the image, its threads ended": {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.NFSD.NoThreads = true }}, true},
+		"with an option for it":           {[]hosttest.Part{hosttest.Server, func(m *hosttest.Machine) { m.NFSD.SetsScope = true }}, false},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -55,6 +57,9 @@ func TestTheServerIsStartedWithItsSettings(t *testing.T) {
 				if !strings.Contains(r.m.NFSD.Conf, line+"\n") {
 					t.Errorf("nfsd was started without %q:\n%s", line, r.m.NFSD.Conf)
 				}
+			}
+			if r.m.NFSD.NoThreads {
+				t.Error("nfsd does not run")
 			}
 			if len(r.m.NFSD.Exported) != 1 {
 				t.Errorf("nfsd was started with %+v exported; a client that comes then loses its files", r.m.NFSD.Exported)
@@ -106,7 +111,7 @@ func TestABootOfAServerThatKeepsItsName(t *testing.T) {
 			r.m.PowerOn()
 			r.restart()
 			report := r.expect(mounted, "False ServerNotRunning")
-			r.says(report, api.ConditionExportsServed, "nfs-server", "systemd")
+			r.says(report, api.ConditionExportsServed, "systemd", "`systemctl list-jobs`", "`journalctl -u nfs-server`")
 			r.m.Boot()
 			r.expect(mounted, c.after)
 			if r.file(nfsConf) != "" || r.m.NFSD.Conf != "" || r.did("start nfs-server") {
@@ -431,6 +436,28 @@ func TestNothingIsServedBeforeAllVolumesAreMounted(t *testing.T) {
 	}
 }
 
+// The first volume is another one for a while, and the server is started by its name unseen.
+func TestAServerThatWasStartedByTheNameOfAnotherVolume(t *testing.T) {
+	r := keeping(t, hosttest.Disk(volume2, gib, hosttest.Ext4(assigned2)))
+	r.doc.Storage.Volumes = append(r.doc.Storage.Volumes, api.StorageVolume{
+		VolumeID: volume2, SizeBytes: gib, MountPath: "/second", Filesystem: api.Ext4, FilesystemUUID: assigned2})
+	r.expect(mounted, served)
+	slices.Reverse(r.doc.Storage.Volumes)
+	r.doc.Storage.ClientRecords = "/second/.nodehitch/nfs-clients"
+	if err := r.m.Host().Units.Stop(t.Context(), "nfs-server.service"); err != nil {
+		t.Fatal(err)
+	}
+	r.m.Fail["start nfs-server.service"] = errors.New("exit-code")
+	r.expect(mounted, "False ServerNotRunning")
+	clear(r.m.Fail)
+	r.m.Reboot()
+	r.m.NFSD.Clients = 1
+	slices.Reverse(r.doc.Storage.Volumes)
+	r.doc.Storage.ClientRecords = records
+	report := r.expect(mounted, "False ClientsNotRecorded")
+	r.says(report, api.ConditionExportsServed, "another volume was the first then")
+}
+
 func TestARecordThatIsNotInUse(t *testing.T) {
 	t.Run("nfsdcld has ended", func(t *testing.T) {
 		r := keeping(t)
@@ -515,6 +542,61 @@ func TestARecordThatIsNotInUse(t *testing.T) {
 		if mode := r.m.On(volume).Inside[".nodehitch/nfs-clients"].Mode; mode != 0o700 {
 			t.Errorf("its mode is %o", mode)
 		}
+	})
+	t.Run("the same, found by an agent that is newer than the one that set it up", func(t *testing.T) {
+		const dropIn = "/etc/systemd/system/nfsdcld.service.d/nodehitch.conf"
+		for name, noted := range map[string]bool{"the name is noted": true, "the name is not noted": false} {
+			r := keeping(t, clients(recorded, "worker1"))
+			r.expect(mounted, served)
+			start := func(verb func(context.Context, string) error) {
+				if err := verb(t.Context(), "nfs-server.service"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			older := r.m.Files[dropIn]
+			older.Content, _, _ = strings.Cut(older.Content, "\n[Service]")
+			r.m.Files[dropIn] = older
+			r.m.On(volume).Inside["."] = &hosttest.Inside{Shared: host.Shared{Exists: true, UID: 65534, Mode: 0o755}}
+			if noted { // and nothing is served when it looks first
+				start(r.m.Host().Units.Stop)
+				report := r.expect(mounted, "False ClientsNotRecorded")
+				r.says(report, api.ConditionExportsServed, "/volume can be written to")
+				start(r.m.Host().Units.Start)
+			} else {
+				delete(r.m.Files, inventoryPath)
+			}
+			r.m.NFSD.Clients = 1
+			report := r.expect(mounted, "False ClientsNotRecorded")
+			r.says(report, api.ConditionExportsServed, "/volume can be written to")
+			r.m.On(volume).Inside["."].UID = 0
+			r.m.Trace = nil
+			r.expect(mounted, served)
+			if r.did("stop nfs-server") || r.file(recorded) != "worker1" {
+				t.Errorf("%s: a server that serves lost its clients: %q", name, r.m.Trace)
+			}
+			r.idle()
+		}
+	})
+	t.Run("the same, while nothing is served, and then somebody starts the server", func(t *testing.T) {
+		r := keeping(t, clients(byDefault, "worker1"))
+		r.doc.Storage.ClientRecords = ""
+		r.expect(mounted, served)
+		if err := r.m.Host().Units.Stop(t.Context(), "nfs-server.service"); err != nil {
+			t.Fatal(err)
+		}
+		r.doc.Storage.ClientRecords = records
+		r.m.On(volume).Inside["."] = &hosttest.Inside{Shared: host.Shared{Exists: true, UID: 65534, Mode: 0o755}}
+		for range 2 {
+			report := r.expect(mounted, "False ClientsNotRecorded")
+			r.says(report, api.ConditionExportsServed, "/volume can be written to")
+			if err := r.m.Host().Units.Start(t.Context(), "nfs-server.service"); err != nil {
+				t.Fatal(err)
+			}
+			r.m.NFSD.Clients = 1
+		}
+		r.m.On(volume).Inside["."].UID = 0
+		r.expect(mounted, served)
+		r.idle()
 	})
 	t.Run("the kernel uses something else", func(t *testing.T) {
 		r := keeping(t)

@@ -25,6 +25,8 @@ type NFSDState struct {
 	// SlowVolume says that the first read of a volume takes longer than the kernel waits for
 	// nfsdcld, which tells systemd that it runs before it reads.
 	SlowVolume bool
+	// NoThreads says that somebody has run `rpc.nfsd 0`, which systemd does not notice.
+	NoThreads bool
 	// Clients have a lease.
 	Clients int
 	// Conf and DropIn are what the server was started with, Exported what it exported then.
@@ -37,6 +39,7 @@ type NFSDState struct {
 }
 
 func (m *Machine) startNFSD() {
+	m.NFSD.NoThreads = false
 	if m.Fail["exportfs -ra"] == nil {
 		m.readExports()
 	}
@@ -114,7 +117,7 @@ func (m *Machine) recordFiles() []string {
 }
 
 func (m *Machine) stateOfNFSD() host.NFSState {
-	if u := m.Units[nfsServer]; u == nil || !u.Active {
+	if u := m.Units[nfsServer]; u == nil || !u.Active || m.NFSD.NoThreads {
 		return host.NFSState{}
 	}
 	return host.NFSState{Threads: 8, Clients: m.NFSD.Clients, Version3: !strings.Contains(m.NFSD.Conf, "vers3=n")}
