@@ -104,7 +104,7 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	if p.liftsFence() {
 		liftFence(p.t, p.before.Params, p.storageServer())
 		if p.withdrawn() || p.endsCluster() {
-			p.t.Instance.CarriedOver.VolumeIDs = nil
+			p.t.Instance.CarriedOver.VolumeIDs, p.t.Instance.CarriedOver.RegisteredAt = nil, nil
 		}
 	}
 	p.t.Instance.AwaitingEndSequence = 0
