@@ -512,3 +512,15 @@ func TestAnAddressIsForgottenWithItsPersistentVolumes(t *testing.T) {
 		})
 	}
 }
+
+// After a withdrawal nobody writes, although its END has no storage server yet: the next one waits for nobody.
+func TestAStorageServerThatComesAfterTheEndOfAWithdrawal(t *testing.T) {
+	w, _ := lifecycletest.Keeping(t)
+	w.Post(saying(healStart(), api.WithdrawPersistentVolumes))
+	w.ReportAbsent()
+	end := healEnd()
+	end.Topology.Servers, end.Partial = end.Topology.Servers[1:], true
+	w.MustCancel(w.Post(end))
+	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: lifecycletest.HealedTopology(replacement)})
+	wantVolume(w, replacement, true)
+}
