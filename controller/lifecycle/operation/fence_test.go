@@ -524,3 +524,14 @@ func TestAStorageServerThatComesAfterTheEndOfAWithdrawal(t *testing.T) {
 	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: lifecycletest.HealedTopology(replacement)})
 	wantVolume(w, replacement, true)
 }
+
+// One PUT may bring the promise and a server elsewhere: PersistentVolumes at the address before are withdrawn too.
+func TestThePromiseComesWithAnotherAddress(t *testing.T) {
+	w := lifecycletest.Registered(t)
+	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: moved(lifecycletest.HealedTopology(replacement))})
+	wantVolume(w, replacement, false)
+	w.Post(saying(lifecycletest.Heal(api.PhaseStart, nil, replacement), api.WithdrawPersistentVolumes))
+	if s := w.Section(lifecycletest.MasterServer); s == nil || s.State != api.PersistentVolumesAbsent || !slices.Equal(s.Servers, []string{"10.10.0.5", "10.10.0.77"}) {
+		t.Errorf("the master is asked for %+v", s)
+	}
+}
