@@ -82,10 +82,15 @@ func CheckFirstVolume(before, after *Params, at fault.At) fault.List {
 	if was.ResourceID == is.ResourceID {
 		return nil
 	}
-	return fault.List{at.Key(keyCluster).Key(keyStorage).Key(keyVolumes).Index(a.first()).Key(keyMountTo).Fault(fmt.Sprintf(
-		"%q makes %q the first volume in the order of %s; with %s %q that stays %q, by which the NFS server's clients know it and which has their record: give each other volume a later %s, "+
-			"or say %q first, then change the volumes, heal the storage server, and say %q again",
-		is.MountTo, is.ResourceID, keyMountTo, keyAtHeal, keepVolumes, was.ResourceID, keyMountTo, withdrawVolumes, keepVolumes))}
+	volumes := at.Key(keyCluster).Key(keyStorage).Key(keyVolumes)
+	why := fmt.Sprintf("with %s %q that stays %q, by which the NFS server's clients know it and which has their record", keyAtHeal, keepVolumes, was.ResourceID)
+	or := fmt.Sprintf("or say %q first, then change the volumes, heal the storage server, and say %q again", withdrawVolumes, keepVolumes)
+	if !slices.ContainsFunc(a.Volumes, func(v Volume) bool { return v.ResourceID == was.ResourceID }) {
+		return fault.List{volumes.Fault(fmt.Sprintf("leaves %q out, which is the first volume in the order of %s; %s: keep the volume %q in the list, before each other one in that order, %s",
+			was.ResourceID, keyMountTo, why, was.ResourceID, or))}
+	}
+	return fault.List{volumes.Index(a.first()).Key(keyMountTo).Fault(fmt.Sprintf("%q makes %q the first volume in the order of %s; %s: give each other volume a later %s, %s",
+		is.MountTo, is.ResourceID, keyMountTo, why, keyMountTo, or))}
 }
 
 // keeping is the storage server if a heal keeps its PersistentVolumes, nil for none.

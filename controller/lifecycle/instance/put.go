@@ -260,9 +260,11 @@ func (p *putRequest) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
 }
 
 // checkRunning refuses what cannot be changed in a cluster that is there, versions of Kubernetes to
-// which its members cannot be upgraded, and another first volume while PersistentVolumes are kept.
+// which its members cannot be upgraded, and another first volume while PersistentVolumes are kept: those
+// that are registered or, once the cluster is there, may have been made by others.
 func (p *putRequest) checkRunning(t *tx.Tx) (faults fault.List, err error) {
-	members, kept := len(t.Instance.CarriedOver.Members) > 0, t.Instance.CarriedOver.VolumeServer != ""
+	c := t.Instance.CarriedOver
+	members, kept := len(c.Members) > 0, c.VolumeServer != "" && (c.Registered || t.Instance.State == api.Instantiated)
 	if !members && !kept {
 		return nil, nil
 	}

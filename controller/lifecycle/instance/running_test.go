@@ -105,21 +105,21 @@ func TestTheVersionsThatMayFollow(t *testing.T) {
 // The NFS server's clients know it by its first volume, which has their record: no PUT makes another one the first while
 // PersistentVolumes are kept.
 func TestTheFirstVolumeStaysTheFirst(t *testing.T) {
-	const volume, at = `{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}`, "/additionalParams/k8s_cluster_installation_param/storage_server/cinder_volume_setup_params/"
+	const volume, at = `{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}`, "/additionalParams/k8s_cluster_installation_param/storage_server/cinder_volume_setup_params"
 	earlier := volume + `, {"volume_resource_id": "other", "mount_to": "/a"}`
 	replaced, keeping := strings.Replace(volume, "storage_server_volume", "other", 1), string(lifecycletest.KeepingParameters())
 	for name, c := range map[string]struct {
 		volumes string
 		// mended is what is edited besides.
 		mended []string
-		// refused is where a fault is, "" if the PUT is taken.
-		refused string
+		// refused is where a fault is, "" if the PUT is taken, says what to do.
+		refused, says string
 	}{
-		"one that comes before it":                 {earlier, nil, at + "1/mount_to"},
-		"one that takes its place":                 {replaced, nil, at + "0/mount_to"},
-		"one that comes after it":                  {`{"volume_resource_id": "other", "mount_to": "/z"}, ` + volume, nil, ""},
-		"its own mount point is another":           {strings.Replace(volume, "/volume", "/data", 1), []string{"/volume/nfs", "/data/nfs"}, ""},
-		"one that comes before it, and withdrawal": {earlier, []string{`"keep"`, `"withdraw"`}, ""},
+		"one that comes before it":                 {earlier, nil, at + "/1/mount_to", "give each other volume a later mount_to"},
+		"one that takes its place":                 {replaced, nil, at, `keep the volume "storage_server_volume" in the list`},
+		"one that comes after it":                  {`{"volume_resource_id": "other", "mount_to": "/z"}, ` + volume, nil, "", ""},
+		"its own mount point is another":           {strings.Replace(volume, "/volume", "/data", 1), []string{"/volume/nfs", "/data/nfs"}, "", ""},
+		"one that comes before it, and withdrawal": {earlier, []string{`"keep"`, `"withdraw"`}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := lifecycletest.Keeping(t)
@@ -135,10 +135,41 @@ func TestTheFirstVolumeStaysTheFirst(t *testing.T) {
 			} else if w.Writes(func() { err = put() }) {
 				t.Error("a PUT that is refused changed something")
 			} else {
-				w.WantRefused(err, api.ProblemInvalid, c.refused, `that stays "storage_server_volume"`)
+				w.WantRefused(err, api.ProblemInvalid, c.refused+": ", `that stays "storage_server_volume"`, c.says)
 			}
 			w.Post(lifecycletest.Request(api.Terminate, api.PhaseEnd))
 			w.Must(put()) // nobody serves
 		})
 	}
+}
+
+// Before the cluster is there, no client relies on the first volume, and no heal could move it.
+func TestTheFirstVolumeMayChangeBeforeThereIsACluster(t *testing.T) {
+	spec := api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: lifecycletest.FullTopology()}
+	w := lifecycletest.New(t)
+	w.Put(spec)
+	if w.Document(lifecycletest.StorageServer).Storage == nil {
+		t.Fatal("the storage server is not told of its volume")
+	}
+	spec.AdditionalParams = json.RawMessage(strings.Replace(string(spec.AdditionalParams), "storage_server_volume", "other", 1))
+	w.Put(spec)
+}
+
+// Others may have made PersistentVolumes of their own, once the cluster is there.
+func TestTheFirstVolumeStaysTheFirstForOthers(t *testing.T) {
+	without := func(params []byte) json.RawMessage {
+		before, after, _ := strings.Cut(string(params), `"pv_registration_params"`)
+		_, after, _ = strings.Cut(after, "], ")
+		return json.RawMessage(before + after)
+	}
+	w := lifecycletest.New(t)
+	spec := api.InstanceSpec{AdditionalParams: without(lifecycletest.KeepingParameters()), Topology: lifecycletest.FullTopology()}
+	w.Put(spec)
+	w.Upload(lifecycletest.ScriptFile, "#!/bin/sh\n")
+	op := w.Post(lifecycletest.Request(api.Instantiate, api.PhaseEnd))
+	w.Converge(lifecycletest.StorageServer, lifecycletest.MasterServer, lifecycletest.WorkerServer)
+	w.WantState(op, api.Completed)
+	spec.AdditionalParams = json.RawMessage(strings.Replace(string(spec.AdditionalParams), "storage_server_volume", "other", 1))
+	_, _, err := w.Lifecycle.Instances.PutInstance(w.Ctx, lifecycletest.InstanceID, spec)
+	w.WantRefused(err, api.ProblemInvalid, `that stays "storage_server_volume"`)
 }

@@ -478,3 +478,60 @@ func TestAServerThatWasToldWithoutAPromiseMayWrite(t *testing.T) {
 	w.Must(w.Lifecycle.Discovery.CheckFences(w.Ctx))
 	wantVolume(w, third, true)
 }
+
+// moved is the topology with the storage server at another address.
+func moved(t *api.Topology) *api.Topology {
+	t.Servers[0].ConnectionPoints[0].Addresses = []string{"10.10.0.77"}
+	return t
+}
+
+// What was withdrawn, or has gone with its cluster, is not withdrawn once more: its address may be somebody else's by then.
+func TestAnAddressIsForgottenWithItsPersistentVolumes(t *testing.T) {
+	for name, c := range map[string]struct {
+		heal func(*lifecycletest.World)
+		next *api.Topology
+	}{
+		"withdrawn": {func(w *lifecycletest.World) {
+			w.Post(saying(healStart(), api.WithdrawPersistentVolumes))
+			w.ReportAbsent()
+			w.MustCancel(w.Post(lifecycletest.Heal(api.PhaseEnd, moved(lifecycletest.HealedTopology(replacement)), replacement)))
+		}, moved(lifecycletest.HealedTopology(replacement))},
+		"the entire VNF": {func(w *lifecycletest.World) {
+			w.MustCancel(w.Post(lifecycletest.Heal(api.PhaseEnd, moved(madeAnew()))))
+		}, moved(madeAnew())},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, cloud := lifecycletest.Keeping(t)
+			c.heal(w)
+			wantVolume(w, replacement, true)
+			cloud.Stacks[lifecycletest.StackOne] = c.next
+			w.Post(saying(lifecycletest.Heal(api.PhaseStart, nil, replacement), api.WithdrawPersistentVolumes))
+			if s := w.Section(c.next.Servers[1].ID); s == nil || s.State != api.PersistentVolumesAbsent || !slices.Equal(s.Servers, []string{"10.10.0.77"}) {
+				t.Errorf("the master is asked for %+v", s)
+			}
+		})
+	}
+}
+
+// After a withdrawal nobody writes, although its END has no storage server yet: the next one waits for nobody.
+func TestAStorageServerThatComesAfterTheEndOfAWithdrawal(t *testing.T) {
+	w, _ := lifecycletest.Keeping(t)
+	w.Post(saying(healStart(), api.WithdrawPersistentVolumes))
+	w.ReportAbsent()
+	end := healEnd()
+	end.Topology.Servers, end.Partial = end.Topology.Servers[1:], true
+	w.MustCancel(w.Post(end))
+	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: lifecycletest.HealedTopology(replacement)})
+	wantVolume(w, replacement, true)
+}
+
+// One PUT may bring the promise and a server elsewhere: PersistentVolumes at the address before are withdrawn too.
+func TestThePromiseComesWithAnotherAddress(t *testing.T) {
+	w := lifecycletest.Registered(t)
+	w.Put(api.InstanceSpec{AdditionalParams: lifecycletest.KeepingParameters(), Topology: moved(lifecycletest.HealedTopology(replacement))})
+	wantVolume(w, replacement, false)
+	w.Post(saying(lifecycletest.Heal(api.PhaseStart, nil, replacement), api.WithdrawPersistentVolumes))
+	if s := w.Section(lifecycletest.MasterServer); s == nil || s.State != api.PersistentVolumesAbsent || !slices.Equal(s.Servers, []string{"10.10.0.5", "10.10.0.77"}) {
+		t.Errorf("the master is asked for %+v", s)
+	}
+}

@@ -127,6 +127,27 @@ func (p *postRequest) liftsFence() bool {
 	return p.withdrawn() || p.endsCluster() || off != "" && off == p.t.Instance.CarriedOver.VolumeServer
 }
 
+// letMount lets the storage server of the END mount, or the next one if it has none, if the END lifts the fence.
+func (p *postRequest) letMount() error {
+	if !p.liftsFence() {
+		return nil
+	}
+	server := p.storageServer()
+	liftFence(p.t, p.before.Params, server)
+	if p.withdrawn() || p.endsCluster() {
+		p.t.Instance.CarriedOver.VolumeIDs, p.t.Instance.CarriedOver.RegisteredAt = nil, nil
+	}
+	if server != "" {
+		return nil
+	}
+	for _, id := range p.t.Instance.VolumeIDs { // else their records would say who may write
+		if err := p.s.Reconciler.ReleaseVolume(p.t, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // endsCluster reports whether the operation is a HEAL of the entire VNF that leaves no master of
 // the cluster before: it went with its PersistentVolumes, and nothing is left to keep. An END without names
 // alone does not say so: a client of an older Tacker may not know which servers it was about.

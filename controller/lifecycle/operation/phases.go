@@ -101,11 +101,8 @@ func (p *postRequest) end(op store.Operation) (store.Operation, error) {
 	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err
 	}
-	if p.liftsFence() {
-		liftFence(p.t, p.before.Params, p.storageServer())
-		if p.withdrawn() || p.endsCluster() {
-			p.t.Instance.CarriedOver.VolumeIDs = nil
-		}
+	if err := p.letMount(); err != nil {
+		return op, err
 	}
 	p.t.Instance.AwaitingEndSequence = 0
 	if upgrades(p.r) {

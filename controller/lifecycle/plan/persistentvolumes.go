@@ -44,7 +44,7 @@ func (o *Output) addPersistentVolumes(in Input, master *Node) {
 	if in.Withdraw {
 		// A later plan must see them served again: the server may be gone by then.
 		section.State, o.CarriedOver.Served = api.PersistentVolumesAbsent, ""
-		section.Servers = slices.Compact(slices.Sorted(slices.Values(slices.Concat(section.Servers, in.CarriedOver.RegisteredAt))))
+		section.Servers = union(section.Servers, in.CarriedOver.RegisteredAt)
 	} else {
 		o.awaitExports(in, master, storage)
 	}
@@ -53,9 +53,25 @@ func (o *Output) addPersistentVolumes(in Input, master *Node) {
 	}
 	master.Config.PersistentVolumes = section
 	o.CarriedOver.Registered = true
-	if c := in.CarriedOver; !in.Withdraw && (in.Params.Cluster.StorageServer.KeepVolumes || len(c.RegisteredAt) > 0) {
-		o.CarriedOver.RegisteredAt = section.Servers
+	o.registeredAt(in, storage, section.Servers)
+}
+
+// registeredAt notes the addresses of the PersistentVolumes. Until the server that takes the place of another
+// one serves, clients may write through that one by its addresses.
+func (o *Output) registeredAt(in Input, storage *Node, servers []string) {
+	before := in.CarriedOver.RegisteredAt
+	switch {
+	case in.Withdraw || !in.Params.Cluster.StorageServer.KeepVolumes && len(before) == 0:
+	case o.replaced(in, storage):
+		o.CarriedOver.RegisteredAt = union(before, servers)
+	default:
+		o.CarriedOver.RegisteredAt = servers
 	}
+}
+
+// union is each of two lists' elements once, ordered.
+func union(a, b []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
 // awaitExports withholds the PersistentVolumes until the storage server serves what

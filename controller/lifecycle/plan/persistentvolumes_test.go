@@ -373,3 +373,38 @@ func TestVolumesThatLeftTheParametersAreRemovedWhereSomeWereRegistered(t *testin
 		t.Errorf("a cluster that had some has %+v, want an empty section", s)
 	}
 }
+
+// While a storage server elsewhere takes the place of another one, clients may write through that one: a withdrawal asks for both.
+func TestAWithdrawalFindsThePersistentVolumesOfTheOldServer(t *testing.T) {
+	const replacement, third = "9a3adb69-0784-43c7-833e-aab0b6ab4470", "9a3adb69-0784-43c7-833e-aab0b6ab4471"
+	in := volumesInput()
+	in.Params.Cluster.StorageServer.KeepVolumes = true
+	in = serving(in)
+	in.CarriedOver = Make(in).CarriedOver
+	elsewhere := func(id, address string) {
+		in.Topology.Servers[0].ID, in.Topology.Servers[0].ConnectionPoints[0].Addresses = id, []string{address}
+		in.CarriedOver = Make(in).CarriedOver
+	}
+	withdrawn := func(want ...string) {
+		t.Helper()
+		withdraw := in
+		withdraw.Withdraw = true
+		out := Make(withdraw)
+		if s, _ := section(t, out); s == nil || s.State != api.PersistentVolumesAbsent || !slices.Equal(s.Servers, want) {
+			t.Errorf("the section is %+v, want absent, of %v", s, want)
+		}
+		if diff := cmp.Diff(in.CarriedOver.RegisteredAt, out.CarriedOver.RegisteredAt); diff != "" {
+			t.Errorf("a START that may be taken back changes the addresses:\n%s", diff)
+		}
+	}
+	elsewhere(replacement, "10.10.0.77")
+	withdrawn("10.10.0.4", "10.10.0.5", "10.10.0.77")
+	elsewhere(third, "10.10.0.78")
+	withdrawn("10.10.0.4", "10.10.0.5", "10.10.0.77", "10.10.0.78")
+	in.CarriedOver.VolumeServer = third // the old one is gone
+	in.CarriedOver = Make(in).CarriedOver
+	withdrawn("10.10.0.4", "10.10.0.5", "10.10.0.77", "10.10.0.78")
+	in = serving(in)
+	in.CarriedOver = Make(in).CarriedOver
+	withdrawn("10.10.0.78")
+}

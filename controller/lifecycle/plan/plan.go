@@ -143,9 +143,9 @@ type CarriedOver struct {
 	// ClientRecorder is the storage server that was last seen to serve, if it recorded its clients on the
 	// volume then. Empty for none, and if it is not known.
 	ClientRecorder string
-	// RegisteredAt are the addresses of the storage server whose PersistentVolumes a document has
-	// asked for last, if some were ever to be kept. They are withdrawn by these too: the topology may
-	// have a server elsewhere by then.
+	// RegisteredAt are the addresses of the storage servers whose PersistentVolumes a document has
+	// asked for since one of them was last seen to serve, if some were ever to be kept. They are withdrawn
+	// by these too: the topology may have a server elsewhere by then. Empty after a withdrawal.
 	RegisteredAt []string
 }
 

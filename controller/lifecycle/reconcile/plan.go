@@ -44,6 +44,9 @@ func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]s
 	if in.Nodes, err = r.observed(t, d, nodes); err != nil {
 		return plan.Output{}, nil, err
 	}
+	if in.CarriedOver.RegisteredAt, err = registeredAt(t, d, nodes); err != nil {
+		return plan.Output{}, nil, err
+	}
 	in.Agents = agents(t, nodes)
 	if in.CarriedOver.VolumeServer, err = volumeServer(t, d); err != nil {
 		return plan.Output{}, nil, err
@@ -92,6 +95,28 @@ func volumeServer(t *tx.Tx, d *desired.State) (id string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// registeredAt are the addresses of the PersistentVolumes that are to be kept from now on: those that are carried
+// over or, if nothing was kept before, those of the document with which they are registered.
+func registeredAt(t *tx.Tx, d *desired.State, nodes map[string]store.Node) ([]string, error) {
+	before, c := t.Instance.CarriedOver, d.Params.Cluster
+	if len(before.RegisteredAt) > 0 || !before.Registered || c == nil || c.StorageServer == nil || !c.StorageServer.KeepVolumes {
+		return before.RegisteredAt, nil
+	}
+	for _, n := range nodes {
+		if n.Role != api.RoleMaster || n.InstanceID != t.Instance.ID {
+			continue
+		}
+		config, err := Document(t.Store, n)
+		if err != nil {
+			return nil, err
+		}
+		if s := config.PersistentVolumes; s != nil && s.State == api.PersistentVolumesPresent { // one master has it
+			return s.Servers, nil
+		}
+	}
+	return nil, nil
 }
 
 // nameOf is the name of a node that the topology may lack, "" for none.

@@ -24,7 +24,7 @@ func (r *Reconciler) putVolumes(t *tx.Tx, uses []plan.VolumeUse) error {
 		if slices.ContainsFunc(uses, func(use plan.VolumeUse) bool { return use.ID == id }) {
 			continue
 		}
-		if err := r.releaseVolume(t, id); err != nil {
+		if err := r.ReleaseVolume(t, id); err != nil {
 			return err
 		}
 	}
@@ -54,9 +54,9 @@ func putVolume(t *tx.Tx, use plan.VolumeUse) error {
 	return saveVolume(t, v)
 }
 
-// releaseVolume takes the volume from the node that had it. Instances that wait for it
+// ReleaseVolume takes the volume from the node that had it. Instances that wait for it
 // are reconciled after the commit.
-func (r *Reconciler) releaseVolume(t *tx.Tx, id string) error {
+func (r *Reconciler) ReleaseVolume(t *tx.Tx, id string) error {
 	v, found, err := t.Volumes().Get(id)
 	if err != nil || !found || v.InstanceID != t.Instance.ID || (v.NodeID == "" && len(v.AttachedTo) == 0) {
 		return err
@@ -80,7 +80,7 @@ func (r *Reconciler) releaseVolume(t *tx.Tx, id string) error {
 
 // ForgetVolume releases the volume for an instance that ends. The record stays.
 func (r *Reconciler) ForgetVolume(t *tx.Tx, id string) error {
-	if err := r.releaseVolume(t, id); err != nil {
+	if err := r.ReleaseVolume(t, id); err != nil {
 		return err
 	}
 	v, found, err := t.Volumes().Get(id)
