@@ -253,10 +253,10 @@ func (m *Machine) foreign(hash string) (is bool, err error) {
 	kubelet := kubeapi.Access{Host: m.Host, Kubeconfig: KubeletKubeconfig}
 	c, unreadable := kubelet.Connect()
 	if unreadable != nil {
-		return false, nil
+		return false, nil //nolint:nilerr // as above
 	}
 	trusted, _ := c.CA()
-	content = append(content, trusted...)
+	content = append(content, "\n"+trusted...) // the file may end without one
 	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
 		c, broken := x509.ParseCertificate(block.Bytes)
 		switch {
