@@ -348,7 +348,7 @@ func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	directory := want.recordsIn(have)
 	err = p.moveRecord(ctx, directory, serves)
 	if err == nil && !serves {
-		// Not before: what is refused above leaves the server its name, whoever starts it.
+		// The server keeps its name if something above is refused, also if somebody else starts it.
 		err = p.own(func(o *owned) { o.Scope = "" })
 	}
 	if err == nil {

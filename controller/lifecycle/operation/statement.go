@@ -30,6 +30,8 @@ func (s *Service) state(ctx context.Context, instanceID string, r api.OperationR
 	return op, taken, err
 }
 
+// stateOff lets the new storage server mount if the END in progress is the HEAL that brought it and the
+// statement names it. A repeated statement changes nothing and is taken again.
 func (s *Service) stateOff(ctx context.Context, t *tx.Tx, r api.OperationRequest) (op store.Operation, taken bool, err error) {
 	if t.Instance.ProcessingSequence == 0 {
 		return op, false, nil
