@@ -272,7 +272,7 @@ func TestAnAnswerIsCutOff(t *testing.T) {
 
 func TestNoServerListens(t *testing.T) {
 	server := serve(t, answerToken, nil)
-	server.Close()
+	server.URL = "https://127.0.0.1:1"
 	_, err := client.Read[api.JoinToken](dial(t, server.options()).GetJoinToken(t.Context(), instance))
 	var unreachable *client.Unreachable
 	if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), "is the controller running?") || client.Status(err) != 0 {

@@ -246,7 +246,8 @@ func TestControllerThatDoesNotGiveIt(t *testing.T) {
 	}
 	s := c.store(t.TempDir())
 	waits(t, s.Fetch(t.Context(), refOf(c.content)), "is not on the controller", "hitchctl apply --package")
-	c.server.Close()
+	c.server.URL = "https://127.0.0.1:1"
+	s = c.store(t.TempDir())
 	waits(t, s.Fetch(t.Context(), refOf(c.content)), "nothing listens there", "resumes from there")
 }
 

@@ -254,7 +254,7 @@ func TestWaitingSaysTheSameEachTime(t *testing.T) {
 	if second := r.expect("False NodeNotReady").Conditions[0].Message; second != first {
 		t.Errorf("it says %q, then %q", first, second)
 	}
-	r.api.Close()
+	r.api.Down()
 	r.expect("False ClusterNotInstalled", "does not answer")
 }
 

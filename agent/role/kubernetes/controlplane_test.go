@@ -24,7 +24,7 @@ func TestTheControlPlane(t *testing.T) {
 			"False ComponentUnhealthy", []string{"kube-apiserver is not ready: etcd failed: reason withheld, informer-sync failed"},
 		},
 		"an API server that says nothing": {func(r *rig) { r.readyz(http.StatusServiceUnavailable, "") }, "False ComponentUnhealthy", []string{"503"}},
-		"no API server":                   {func(r *rig) { r.api.Close() }, "False ComponentUnhealthy", []string{"kube-apiserver does not answer"}},
+		"no API server":                   {func(r *rig) { r.api.Down() }, "False ComponentUnhealthy", []string{"kube-apiserver does not answer"}},
 		"a scheduler that is not healthy": {
 			func(r *rig) {
 				r.m.Answers[10259] = host.Answer{Status: http.StatusInternalServerError, Body: "[-]leaderElection failed\n"}

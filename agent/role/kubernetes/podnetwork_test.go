@@ -122,7 +122,7 @@ func TestWhatIsNotReadyIsNamed(t *testing.T) {
 			r.api.Put(coredns, object{"apiVersion": "apps/v1", "kind": "Deployment", "status": object{"unavailableReplicas": 2}})
 		}, "False DNSUnavailable", []string{"coredns"}},
 		"no CoreDNS":             {func(r *rig) { r.api.Remove(coredns) }, "False DNSUnavailable", []string{"has no Deployment"}},
-		"no API server":          {func(r *rig) { r.api.Close() }, "False ClusterNotInstalled", nil},
+		"no API server":          {func(r *rig) { r.api.Down() }, "False ClusterNotInstalled", nil},
 		"what is no manifest":    {func(r *rig) { r.doc.PodNetwork.Manifest = r.give("{") }, "False ManifestRejected", nil},
 		"an object without kind": {func(r *rig) { r.doc.PodNetwork.Manifest = r.give("metadata: {name: x}") }, "False ManifestRejected", []string{"kind"}},
 		"a kind that the API server does not have": {

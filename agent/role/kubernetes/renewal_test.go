@@ -161,7 +161,7 @@ func TestACertificateThatIsNotValidNowIsDue(t *testing.T) {
 			for i := range r.m.Processes { // their starts are known by the clock of now
 				r.m.Processes[i].Started = r.clock.Add(-time.Hour)
 			}
-			r.api.Close()                  // no client of the API has a valid certificate
+			r.api.Down()                   // no client of the API has a valid certificate
 			_ = r.turn(true).cutAt("etcd") // it would wait for the API server
 			r.renewal("renew", "etcd")
 		})

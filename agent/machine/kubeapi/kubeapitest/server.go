@@ -31,6 +31,7 @@ type Server struct {
 	objects map[string]Object
 	made    int
 	did     []string // "PATCH /api/v1/nodes/worker-1"
+	down    bool
 	// Before is called before each request that changes something; may be nil.
 	Before func(request string)
 	// Refuse answers a request in place of the server, by method and path.
@@ -127,6 +128,14 @@ func (s *Server) Did() []string {
 	return did
 }
 
+// Down lets no request have an answer from now on. The server keeps its port: after Close, a server
+// of another test, whose certificate is the same, could get it and answer.
+func (s *Server) Down() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.down = true
+}
+
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	request := r.Method + " " + r.URL.Path
 	if r.Method != http.MethodGet && s.Before != nil {
@@ -135,6 +144,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case s.down:
+		panic(http.ErrAbortHandler)
 	case s.Refuse[request] != nil:
 		s.Refuse[request](w)
 	case r.TLS == nil || r.Header.Get("Authorization") != "Bearer "+Token && len(r.TLS.PeerCertificates) == 0:
