@@ -27,7 +27,8 @@ const (
 	Refused
 )
 
-// Classify returns the kind of failure that a call's error is.
+// Classify returns the kind of failure that a call's error is. Without an answer of the controller,
+// as after an error of TLS, it is Transient.
 func Classify(err error) Failure {
 	var problem *api.Problem
 	if !errors.As(err, &problem) {

@@ -26,7 +26,7 @@ func reported(n store.Node, epoch int64) *api.NodeStatus {
 }
 
 // genuine is the node's status, about whatever document, if it is from the machine that holds the
-// identity now and in this epoch. Else nil.
+// identity now and in this epoch. Else nil. It may be old: the last report of a lost node counts.
 func genuine(n store.Node, epoch int64) *api.NodeStatus {
 	s := n.Status
 	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) || s.Epoch != epoch {
