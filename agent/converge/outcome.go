@@ -52,8 +52,9 @@ func (r *Result) whole() outcome {
 	return outcome{status: api.ConditionTrue, reason: r.reason, message: r.message}
 }
 
-// classify returns the reason that most needs an operator: of several joined errors a
-// *Terminal, else a *Waiting, else an unexpected one. The message has all of them.
+// classify returns the reason that most needs an operator: of several joined errors the first
+// *Terminal, else the first *Waiting, else an unexpected one. A step puts them in order. The
+// message has all of them.
 func classify(err error) outcome {
 	o := outcome{status: api.ConditionUnknown, reason: api.ReasonInternalError}
 	var messages []string

@@ -63,8 +63,8 @@ func (e *NotFound) Error() string {
 		strings.Join(e.Failures, "\n  ")
 }
 
-// Find tries the sources in order and returns the first id, a UUID in lower case. The
-// error is *NotFound with the failure of every source.
+// Find tries the sources in order and returns the first id, a UUID in lower case; what a later
+// source would say is not compared. The error is *NotFound with the failure of every source.
 func (m *Machine) Find(ctx context.Context) (Claim, error) {
 	var failures []string
 	for _, source := range []string{CloudInit, ConfigDrive, MetadataService, DMI} {

@@ -163,6 +163,7 @@ var severity = []api.Reason{
 	api.ReasonEngineNotRunning, api.ReasonFileUnavailable, api.ReasonUnreachable,
 }
 
+// bySeverity puts first the problem whose reason the condition gets.
 func bySeverity(problems []error) []error {
 	rank := func(err error) int {
 		var terminal *converge.Terminal

@@ -91,7 +91,8 @@ func readConnections(text json.RawMessage, at fault.At) ([]connection, fault.Lis
 	return out, faults
 }
 
-// credential is what the connection says, and whether it says anything.
+// credential is what the connection says, and whether it says anything: only one whose type is
+// among vimTypes does.
 func (c connection) credential() (credential, bool, fault.List) {
 	if !slices.Contains(vimTypes, strings.ToLower(c.VIMType)) {
 		return credential{}, false, nil

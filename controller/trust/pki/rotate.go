@@ -128,6 +128,7 @@ func (a *Authority) ensureServer(now time.Time) error {
 	return nil
 }
 
+// serverGood reports whether the controller's own certificate can stay. If not, a new one is signed.
 func (a *Authority) serverGood(now time.Time) bool {
 	s := a.server
 	if s == nil || s.key == nil || s.issuer == nil || !now.Before(dueAt(s.cert, 2, 3)) {
