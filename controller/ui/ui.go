@@ -170,7 +170,7 @@ func (u *UI) Routes() []Route {
 }
 
 // guarded refuses what another site has the browser send, and restricts what the browser does with
-// the answer. The cookie of a session is SameSite=Strict, so most of it comes without one.
+// the answer. Most such requests have no session: its cookie is SameSite=Strict.
 func (u *UI) guarded(serve func(http.ResponseWriter, *http.Request, Session) error) func(http.ResponseWriter, *http.Request, Session) error {
 	return func(w http.ResponseWriter, r *http.Request, s Session) error {
 		if err := u.origin.Check(r); err != nil {

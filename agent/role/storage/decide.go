@@ -29,7 +29,7 @@ const unfinishedFormat = "a format of it has begun and is not finished"
 // decide alone decides whether a disk may be formatted or mounted. It also returns the
 // reason, for people. A disk of another size than the document says is not the volume,
 // unless it contains the volume's filesystem and is larger: then the volume was extended.
-// The least size of any disk is checked in find.
+// A disk that is too small for any volume is refused by find.
 func decide(c content, r *record, v *api.StorageVolume, disk host.Disk, nodeID string) (decision, string) {
 	what, why := decideContent(c, r, v, disk, nodeID)
 	if v.SizeBytes != 0 && disk.Size != v.SizeBytes && (what != keep || disk.Size < v.SizeBytes) {
