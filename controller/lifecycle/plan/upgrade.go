@@ -18,16 +18,17 @@ const wavesOfWorkers = 10
 // upgrade brings the members to another version of Kubernetes in waves: the owner, then each other
 // master alone, then a tenth of the workers at a time. The owner drains the Nodes of a wave, then its
 // members are told the version, and the wave is over once all of them are healthy again. A member
-// that waits keeps the version before, and no member is ever told a lower one.
+// that waits keeps the version before, and no member is ever told a lower one. No kubelet is told a
+// version that is newer than an API server's, also one that is about to go.
 type upgrade struct {
 	in Input
 	to string
 	// members are the ids of the masters that are members. Without any there is no cluster, and
-	// nobody waits. masters are those of them that stay, the owner first. workers are those that
-	// have been told a version and stay, by id.
-	members          []string
-	masters, workers []*Node
-	owner            *Node
+	// nobody waits. masters are those of them that stay, the owner first, and leaving those that do
+	// not. workers are those that have been told a version and stay, by id.
+	members                   []string
+	masters, leaving, workers []*Node
+	owner                     *Node
 	// paused: it was cancelled, and no further member is told the version.
 	paused bool
 	// wave is at its turn, and is told the version if tells. next are the waves after it.
@@ -79,8 +80,12 @@ func (u *upgrade) findMembers(o *Output) {
 		u.masters = slices.Concat(u.masters[i:i+1], u.masters[:i], u.masters[i+1:])
 	}
 	for i := range o.Nodes {
-		if n := &o.Nodes[i]; n.Role == api.RoleWorker && u.told(n) != "" && !u.in.leaves(n.ID) {
+		n := &o.Nodes[i]
+		switch leaves := u.in.leaves(n.ID); {
+		case n.Role == api.RoleWorker && u.told(n) != "" && !leaves:
 			u.workers = append(u.workers, n)
+		case slices.Contains(u.members, n.ID) && leaves:
+			u.leaving = append(u.leaving, n)
 		}
 	}
 }
@@ -144,6 +149,8 @@ func (u *upgrade) decide(renews string) {
 			u.until = drain
 		} else if u.wave[0].Role == api.RoleMaster { // etcd keeps its quorum while one master restarts
 			u.until = u.unhealthyMaster()
+		} else {
+			u.until = u.leavingMaster()
 		}
 		u.tells = u.until.node == nil
 	case len(u.wave) == 0 && len(u.next) > 0:
@@ -165,7 +172,26 @@ func (u *upgrade) mustNotBegin(renews string) obstacle {
 			return obstacle{n, fmt.Sprintf("once the agent of %s is upgraded", title(n))}
 		}
 	}
+	if u.next[0][0].Role == api.RoleWorker {
+		if until := u.leavingMaster(); until.node != nil {
+			return until
+		}
+	}
 	return u.unhealthyMaster()
+}
+
+// leavingMaster is the first master that leaves and has not proven the version.
+func (u *upgrade) leavingMaster() (none obstacle) {
+	for _, n := range u.leaving {
+		if u.isBehind(n) || u.isUnhealthy(n) {
+			return hasLeft(n)
+		}
+	}
+	return none
+}
+
+func hasLeft(n *Node) obstacle {
+	return obstacle{n, fmt.Sprintf("once %s has left the cluster", title(n))}
 }
 
 // unhealthyMaster is the first master that is not healthy and not at its turn.
@@ -182,12 +208,8 @@ func title(n *Node) string { return fmt.Sprintf("%s (%s)", n.Name, n.ID) }
 
 // add gives a node the section kubernetes with its version, or says what it waits for.
 func (u *upgrade) add(n *Node) {
-	if last := u.lastOldMaster(); last != nil && u.joins(n) { // its kubelet must not be newer than an API server
-		message := fmt.Sprintf("joins the cluster with %s after %s, which is upgraded first", u.to, title(last))
-		if u.paused {
-			message += "; the upgrade was cancelled: post MODIFY_INFO or CHANGE_VNFPKG to go on with it"
-		}
-		n.waitFor(last, api.SectionKubernetes, api.ReasonWaitingForTurn, message)
+	if until := u.lastOldMaster(); until.node != nil && u.joins(n) {
+		n.waitFor(until.node, api.SectionKubernetes, api.ReasonWaitingForTurn, fmt.Sprintf("joins the cluster with %s %s", u.to, until.text))
 		return
 	}
 	version, told := u.to, u.told(n)
@@ -219,14 +241,21 @@ func (u *upgrade) newestMaster() (newest string) {
 	return cmp.Or(newest, u.to)
 }
 
-// lastOldMaster is the last master to be upgraded, nil if all are.
-func (u *upgrade) lastOldMaster() *Node {
+// lastOldMaster is the last master to be upgraded, or one that leaves and is not.
+func (u *upgrade) lastOldMaster() (none obstacle) {
 	for _, n := range slices.Backward(u.masters) {
 		if u.isBehind(n) || u.isAtTurn(n) {
-			return n
+			text := fmt.Sprintf("after %s, which is upgraded first", title(n))
+			if u.paused {
+				text += "; the upgrade was cancelled: post MODIFY_INFO or CHANGE_VNFPKG to go on with it"
+			}
+			return obstacle{n, text}
 		}
 	}
-	return nil
+	if i := slices.IndexFunc(u.leaving, u.isBehind); i >= 0 {
+		return hasLeft(u.leaving[i])
+	}
+	return none
 }
 
 // addWait says of a member that keeps its version which node it waits for. It says nothing if the

@@ -152,10 +152,10 @@ func (w *walk) check(before Output) {
 		}
 		for _, m := range w.out.Nodes {
 			seen := w.in.Nodes[m.ID]
-			if m.Role != api.RoleMaster || m.ID == n.ID || !slices.Contains(members, m.ID) || slices.Contains(w.in.Leaving, m.ID) {
+			if m.Role != api.RoleMaster || m.ID == n.ID || !slices.Contains(members, m.ID) {
 				continue
 			}
-			if n.Role == api.RoleWorker && older(seen.Version, now) || n.Role == api.RoleMaster && (!seen.Heard || !seen.Current && (!seen.Healthy || seen.Version != oldVersion)) {
+			if n.Role == api.RoleWorker && older(seen.Version, now) || n.Role == api.RoleMaster && !slices.Contains(w.in.Leaving, m.ID) && (!seen.Heard || !seen.Current && (!seen.Healthy || !older(seen.Version, now))) {
 				w.Fatalf("%s is told %s, and %s is %+v", n.Name, now, m.Name, seen)
 			}
 		}
@@ -433,6 +433,34 @@ func TestAMemberIsHealedDuringItsUpgrade(t *testing.T) {
 	w.wantWaits("m4", "cluster", "after m3")
 	w.report("m3")
 	w.want(" | m1 m3 m4")
+}
+
+// A master that leaves has an API server until it is gone, which no kubelet may be newer than.
+func TestWorkersWaitForAnOldMasterThatLeaves(t *testing.T) {
+	w := newWalk(t, 3, 1)
+	w.report("m1", "m1", "m1", "m2")
+	w.want("m3 | m1 m2")
+	w.in.Leaving = []string{id("m3")}
+	w.appear("w2")
+	w.plan()
+	w.report("m1")
+	w.want(" | m1 m2")
+	w.wantWaits("w1", "kubernetes", "is upgraded from 1.34.4 to 1.35.4 once m3 ("+id("m3")+") has left the cluster")
+	w.wantWaits("w2", "kubernetes", "joins the cluster with 1.35.4 once m3 ("+id("m3")+") has left the cluster")
+	w.in.Leaving = nil
+	w.report("m1")
+	w.report("m1")
+	w.want("m3 | m1 m2 m3")
+	w.in.Leaving = []string{id("m3")} // it fails in its upgrade
+	w.plan()
+	w.want(" | m1 m2 m3 w2")
+	w.wantWaits("w1", "kubernetes", "once m3")
+	w.vanish("m3")
+	w.in.Leaving = nil
+	w.report("m1")
+	w.want("w1 | m1 m2 w2")
+	w.report("m1")
+	w.want("w1 | m1 m2 w1 w2")
 }
 
 func TestACancelledUpgradeStopsAndGoesOn(t *testing.T) {
