@@ -132,13 +132,9 @@ func (r *run) steps() {
 		if !ok {
 			r.t.Fatalf("step %d: no step is called %q", i+1, step.Do)
 		}
-		limit, err := step.limit()
-		if err != nil {
-			r.t.Fatal(err)
-		}
 		r.began = time.Now()
-		ctx, cancel := context.WithTimeout(r.t.Context(), limit)
-		err = do(r, ctx, step)
+		ctx, cancel := context.WithTimeout(r.t.Context(), stepLimit)
+		err := do(r, ctx, step)
 		if err == nil && step.Expect != nil {
 			err = r.expect(ctx, *step.Expect)
 			r.tally(ctx, step.Expect)
