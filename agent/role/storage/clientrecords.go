@@ -156,19 +156,19 @@ func (s *steps) leaveSettings(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var serves bool
+	var state serverState
 	if have.Records != "" {
-		if serves, _, err = s.serves(ctx); err != nil {
+		if state, err = s.serverState(ctx); err != nil {
 			return err
 		}
-		if err = s.moveRecord(ctx, defaultRecords, serves); err != nil {
+		if err = s.moveRecord(ctx, defaultRecords, state.serves); err != nil {
 			err = fmt.Errorf("moving the record of the NFS server's clients to %s: %w", defaultRecords, err)
 		}
 	}
 	if err == nil {
 		err = s.writeSettings(ctx, []file{{path: dropInPath(nfsServer)}, {path: dropInPath(nfsdcld)}, {path: settingsPath}})
 	}
-	if err != nil && serves {
+	if err != nil && state.serves {
 		return s.resumeRecord(ctx, err)
 	}
 	if err != nil {

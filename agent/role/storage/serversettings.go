@@ -171,43 +171,56 @@ func (s *steps) writeSettings(ctx context.Context, files []file) error {
 	return s.Host.Units.Reload(ctx)
 }
 
-// serves reports whether clients can know the NFS server: something is exported, or a client
-// has a lease. It is not known while systemd is about to start the server, as at boot.
-func (s *steps) serves(ctx context.Context) (bool, host.NFSState, error) {
-	unit, err := s.Host.Units.Unit(ctx, nfsServer) // before the state: a job that is over by then has its effect
+// serverState is that of the NFS server.
+type serverState struct {
+	host.NFSState
+	// serves: clients can know it, because something is exported, or a client has a lease.
+	serves bool
+	// ended: somebody has ended all its threads, and its unit is active.
+	ended bool
+}
+
+// serverState is not known while systemd is about to start the server, as at boot.
+func (s *steps) serverState(ctx context.Context) (state serverState, err error) {
+	unit, err := s.Host.Units.Unit(ctx, nfsServer) // before the kernel's: a job that is over by then has its effect
 	if err != nil {
-		return false, host.NFSState{}, err
+		return state, err
 	}
-	state, err := s.Host.NFS.State()
+	state.NFSState, err = s.Host.NFS.State()
 	switch {
 	case err != nil:
-		return false, state, err
+		return state, err
 	case state.Threads == 0 && unit.Job:
-		return false, state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that. If it lasts, see `systemctl list-jobs` and `journalctl -u nfs-server`")
-	case state.Threads == 0 || state.Clients > 0:
-		return state.Threads > 0, state, nil
+		return state, converge.Wait(api.ReasonServerNotRunning, "systemd is about to start or stop nfs-server; the agent continues after that. If it lasts, see `systemctl list-jobs` and `journalctl -u nfs-server`")
+	case state.Threads == 0:
+		state.ended = unit.Active == "active"
+		return state, nil
+	case state.Clients > 0:
+		state.serves = true
+		return state, nil
 	}
 	exported, err := s.Host.NFS.Exported(ctx)
-	return len(exported) > 0, state, err
+	state.serves = len(exported) > 0
+	return state, err
 }
 
 // settle plans the settings, before anything is exported. A server that serves without them
 // keeps what it has: to restart it with another scope would cost its clients their locks. Its
 // exports change nevertheless, also who may not mount any more.
 func (p *exportPlan) settle(ctx context.Context, mounted map[string]host.Mount) error {
-	serves, state, err := p.serves(ctx)
+	state, err := p.serverState(ctx)
 	if err == nil {
-		err = p.planSettings(ctx, mounted, serves, state)
+		err = p.planSettings(ctx, mounted, state)
 	}
-	if serves && err != nil {
+	if state.serves && err != nil {
 		p.problems = append(p.problems, err)
 		return nil
 	}
 	return err
 }
 
-func (p *exportPlan) planSettings(ctx context.Context, mounted map[string]host.Mount, serves bool, state host.NFSState) error {
-	want := p.settings
+func (p *exportPlan) planSettings(ctx context.Context, mounted map[string]host.Mount, state serverState) error {
+	want, serves := p.settings, state.serves
 	var volume host.Mount
 	if want.records != "" {
 		var ok bool
@@ -251,7 +264,7 @@ func (p *exportPlan) planSettings(ctx context.Context, mounted map[string]host.M
 	switch {
 	case serves && !known:
 		return p.asItIs()
-	case !known || len(differ) > 0 || elsewhere || unused && !serves:
+	case !known || len(differ) > 0 || elsewhere || unused && !serves || state.ended:
 		p.setUp = !serves
 		group := exportGroup
 		if serves { // its exports change also if this fails
@@ -299,10 +312,11 @@ func (p *exportPlan) settled() error {
 // So whatever starts it, it has the settings.
 func (p *exportPlan) apply(ctx context.Context, volume host.Mount) error {
 	want := p.settings
-	serves, state, err := p.serves(ctx)
+	state, err := p.serverState(ctx)
 	if err != nil {
 		return err
 	}
+	serves := state.serves
 	have, err := p.owned()
 	if err != nil {
 		return err

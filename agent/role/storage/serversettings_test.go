@@ -71,6 +71,12 @@ func TestTheServerIsStartedWithItsSettings(t *testing.T) {
 				t.Errorf("the unit sets the scope: %v, expected %v:\n%s", got, c.byDropIn, r.m.NFSD.DropIn)
 			}
 			r.idle()
+			r.m.NFSD.NoThreads = true
+			r.expect(mounted, served)
+			if r.m.NFSD.NoThreads {
+				t.Error("after `rpc.nfsd 0` nfsd does not run")
+			}
+			r.idle()
 		})
 	}
 }
