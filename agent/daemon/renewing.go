@@ -17,8 +17,8 @@ import (
 
 // renewal is when a failed renewal may be tried again.
 type renewal struct {
-	notBefore time.Time
-	backoff   backoff.Backoff
+	nextAttempt time.Time
+	backoff     backoff.Backoff
 }
 
 // renew renews the certificate if it is due, with the present key; the controller
@@ -35,7 +35,7 @@ func (c *connection) renew(ctx context.Context) {
 		c.renewal.backoff = backoff.Backoff{Min: 5 * time.Second, Max: 15 * time.Minute, Factor: 2}
 	}
 	pending, err := c.next()
-	if pending == nil && err == nil && now.Before(c.credentials.RenewAt()) || now.Before(c.renewal.notBefore) {
+	if pending == nil && err == nil && now.Before(c.credentials.RenewAt()) || now.Before(c.renewal.nextAttempt) {
 		return
 	}
 	if err == nil && pending == nil {
@@ -46,7 +46,7 @@ func (c *connection) renew(ctx context.Context) {
 	}
 	if err != nil && ctx.Err() == nil {
 		wait := c.renewal.backoff.Next()
-		c.renewal.notBefore = now.Add(wait)
+		c.renewal.nextAttempt = now.Add(wait)
 		c.board.Change(func(s *status.Status) { s.Controller.RenewalError = err.Error() })
 		c.Log.Warn("the certificate could not be renewed", "error", err, "notAfter", c.credentials.NotAfter(), "retryIn", wait.Round(time.Second))
 	}

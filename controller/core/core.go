@@ -232,7 +232,7 @@ func (c *Core) API(spreadSeconds func() int) httpapi.Options {
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Replicas: replicasOf(o), Events: c.Events, UI: c.UI, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
 		ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
-		Settings: o.Config, SpreadSeconds: spreadSeconds, Ready: c.Serviceable, Now: o.Now, Log: o.Log,
+		Settings: o.Config, SpreadSeconds: spreadSeconds, Serviceable: c.Serviceable, Now: o.Now, Log: o.Log,
 	}
 }
 

@@ -62,7 +62,7 @@ func (s *Handler) GetHealthz(context.Context, GetHealthzRequestObject) (GetHealt
 func (s *Handler) GetReadyz(ctx context.Context, _ GetReadyzRequestObject) (GetReadyzResponseObject, error) {
 	problem := wire.NewProblem(wire.ProblemUnavailable, "the controller is shutting down")
 	if s.draining.Err() == nil {
-		err := s.Ready(ctx)
+		err := s.Serviceable(ctx)
 		if err == nil {
 			return GetReadyz200TextResponse("ok\n"), nil
 		}

@@ -59,10 +59,10 @@ type Options struct {
 	SpreadSeconds func() int
 	// Times that are zero have their defaults.
 	Times Times
-	// Ready is nil while the controller can do its work.
-	Ready func(context.Context) error
-	Now   func() time.Time
-	Log   *slog.Logger
+	// Serviceable is nil while the controller can do all of its work.
+	Serviceable func(context.Context) error
+	Now         func() time.Time
+	Log         *slog.Logger
 }
 
 // Replicas are the controllers that share the store.

@@ -141,7 +141,7 @@ func TestWhatGoesWrongInsideStaysInside(t *testing.T) {
 		"an error": func(context.Context) error { return errors.New("the secret inside") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(o *httpapi.Options) { o.Ready = ready })
+			w := newWorld(t, func(o *httpapi.Options) { o.Serviceable = ready })
 			a := w.call(w.client, "GET", "/readyz", "")
 			if a.status < 500 || strings.Contains(a.body, "secret inside") || a.problem.Status != a.status {
 				t.Errorf("%d %s", a.status, a.body)

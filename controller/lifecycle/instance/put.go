@@ -192,7 +192,7 @@ func (p *putRequest) put(t *tx.Tx) error {
 	if err := packagefile.Record(t, p.results, desired.ValidatedFor(next)); err != nil || !t.Dirty() {
 		return err
 	}
-	if err := p.keeps(t, held); err != nil {
+	if err := p.keepsBound(t, held); err != nil {
 		return err
 	}
 	return p.s.Reconciler.ReconcileAndFinish(t)

@@ -37,10 +37,10 @@ func (s *Service) persistentVolumes(t *tx.Tx) ([]plan.PersistentVolume, error) {
 	return out.PersistentVolumes, err
 }
 
-// keeps refuses the desired state that the PUT has put in force, and the transaction with
+// keepsBound refuses the desired state that the PUT has put in force, and the transaction with
 // it, if it points PersistentVolumes elsewhere that are held: the nodes could only report
 // that it cannot be.
-func (p *putRequest) keeps(t *tx.Tx, h boundVolumes) error {
+func (p *putRequest) keepsBound(t *tx.Tx, h boundVolumes) error {
 	if h.bound == nil {
 		return nil
 	}
