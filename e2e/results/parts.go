@@ -145,10 +145,9 @@ var Parts = [][]Suite{
 	{{Package: "./e2e/cluster", Tests: []string{"TestKept"}, System: image.Debian13}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestFaultsWhileClustersAreMade"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestEtcdRestored", "TestNextMinor", "TestQuorumLost", "TestUpgrade", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
-	{
-		{Package: "./e2e/kubernetes", Tests: []string{"TestARecoveryOfYesterdayGoesOn", "TestBareMachines", "TestBareMachinesWhoseAgentsAreKilled", "TestBesideAnsible", "TestLife",
-			"TestTheFirstStepKeepsTheManifest", "TestTheRecoveryIsRepeatedUntilItHasEnded", "TestTheRecoveryStops", "TestTheRestoreKeepsTheData", "TestTheRestoreStopsAtThatOfLongAgo", "TestThreeMasters", "TestVolumes", "TestWrongKernel", "TestWrongMachines"}},
-	},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestBareMachines", "TestBareMachinesWhoseAgentsAreKilled", "TestBesideAnsible", "TestWrongKernel", "TestWrongMachines"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestARecoveryOfYesterdayGoesOn", "TestLife", "TestTheFirstStepKeepsTheManifest", "TestTheRecoveryIsRepeatedUntilItHasEnded",
+		"TestTheRecoveryStops", "TestTheRestoreKeepsTheData", "TestTheRestoreStopsAtThatOfLongAgo", "TestThreeMasters", "TestVolumes"}}},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`
