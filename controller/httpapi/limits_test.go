@@ -21,7 +21,7 @@ import (
 
 // hasty is a controller with short limits.
 func hasty(o *httpapi.Options) {
-	o.Times = httpapi.Times{Body: 200 * time.Millisecond, Answer: 200 * time.Millisecond, Stall: 200 * time.Millisecond}
+	o.Times = httpapi.Times{Body: 500 * time.Millisecond, Answer: 500 * time.Millisecond, Stall: 500 * time.Millisecond}
 }
 
 // begin sends the beginning of a request as root on the unix socket, where the same
@@ -78,7 +78,7 @@ func TestAnUploadMayBeSlowAndNotStandStill(t *testing.T) {
 	w := newWorld(t, hasty)
 	const pieces = 20
 	conn := w.begin(fmt.Sprintf("PUT /v1/vnf_instances/%s/files/slow HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", instanceID, pieces))
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for range pieces { // twice the time that it may stand still
 		<-tick.C

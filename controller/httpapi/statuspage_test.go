@@ -526,7 +526,7 @@ func TestAStreamIsHeldLikeAPollAndEndsAtShutdown(t *testing.T) {
 	if n := w.held(); n != 1 {
 		t.Errorf("%v polls are held", n)
 	}
-	s.until("more than a request may take", func() bool { return s.beats >= 20 })
+	s.until("more than a request may take", func() bool { return s.beats >= 30 })
 	w.handler.Drain()
 	for s.next() { // until the end
 	}
