@@ -45,10 +45,10 @@ test: ## In minutes: the packages, the recorded histories, agent and controller 
 # length. Most of a package's time is waiting too, for disks and clocks.
 .PHONY: test-brief test-unit
 test-brief:
-	$(call black-box,test,2,10m,$(BRIEF))
+	$(call black-box,test,2,20m,$(BRIEF))
 	go test -vet=off -run '^TestRecordedHistories' ./controller/lifecycle
 test-unit:
-	nice go test -short -vet=off -p 6 -timeout 10m $(UNIT)
+	nice go test -short -vet=off -p 6 -timeout 20m $(UNIT)
 
 .PHONY: test-ci
 test-ci: deps build etcd ## The rest that takes minutes: the packages with the race detector, all black-box suites
