@@ -59,7 +59,7 @@ test-ci: deps build etcd ## The rest that takes minutes: the packages with the r
 # Beside the suites, which mostly wait, breaks take the time that those leave.
 .PHONY: sample-breaks
 sample-breaks: build
-	nice go run ./e2e/breaks/cmd/break -sample 8
+	nice go run ./e2e/breaks/cmd/break -sample 4
 
 .PHONY: deps-and-images
 deps-and-images:
