@@ -99,6 +99,8 @@ func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node, old store.Node, found 
 	node.Conditions = planned.Config.ConditionTypes()
 	if k := planned.Config.Kubernetes; k != nil {
 		node.KubernetesVersion = k.Version
+	} else if node.Identity == nil { // no machine has read the document that said it
+		node.KubernetesVersion = ""
 	}
 	if digest := planned.Config.Digest(); digest != node.Digest {
 		changed = true

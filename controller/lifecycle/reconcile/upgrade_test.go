@@ -90,3 +90,18 @@ func TestWhatAPlanChangesCountsAtOnce(t *testing.T) {
 		t.Error("reconciled again, it is planned otherwise")
 	}
 }
+
+// What a document said before its machine came is nothing that the machine has been told.
+func TestAWorkerThatComesDuringAnUpgradeWaits(t *testing.T) {
+	w := lifecycletest.Made(t, lifecycletest.ClusterOf(madeOf...))
+	w.Put(lifecycletest.WithVersion(lifecycletest.ClusterOf(append(madeOf, lifecycletest.SecondWorker)...), lifecycletest.OldVersion))
+	if w.Document(lifecycletest.SecondWorker).Kubernetes == nil {
+		t.Fatal("before the upgrade the new worker is not to join")
+	}
+	w.Put(lifecycletest.WithVersion(nil, lifecycletest.NewVersion))
+	w.Must(w.Enroll(lifecycletest.SecondWorker))
+	w.Must(w.Lifecycle.Reconciler.Reconcile(w.Ctx, lifecycletest.InstanceID))
+	if k := w.Document(lifecycletest.SecondWorker).Kubernetes; k != nil {
+		t.Errorf("it is told %s; it waits for the masters, and joins with the new version", k.Version)
+	}
+}
