@@ -18,9 +18,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// ended is what the browser, and htmx, say of a stream that has ended, and of a fragment that is
-// refused.
-var ended = []string{"net::ERR_", "console.error \"[object Event]\"", "status of 401", "Response Status Error Code 401"}
+// ended is what the browser, and htmx, say of a stream that has ended, of a fragment that is
+// refused, and of one whose controller is killed before it has answered.
+var ended = []string{"net::ERR_", "console.error \"[object Event]\"", "status of 401", "Response Status Error Code 401", "htmx:afterRequest", "htmx:sendError"}
 
 // marked is true while the page has not been loaded again since mark.
 const mark, marked = "window.stays = true", "window.stays"
