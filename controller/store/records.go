@@ -66,9 +66,11 @@ type CarriedOver struct {
 	Unproven   []string `json:"unprovenMembers,omitempty"`
 	Initialize bool     `json:"initializeCluster,omitempty"`
 	Endpoint   string   `json:"clusterEndpoint,omitempty"`
-	Wave       []string `json:"upgradedMembers,omitempty"`
-	Paused     string   `json:"pausedUpgrade,omitempty"`
-	Renews     string   `json:"renewingMaster,omitempty"`
+
+	MasterVersions map[string]string `json:"masterVersions,omitempty"`
+	Wave           []string          `json:"upgradedMembers,omitempty"`
+	Paused         string            `json:"pausedUpgrade,omitempty"`
+	Renews         string            `json:"renewingMaster,omitempty"`
 
 	VolumeServer      string            `json:"volumeServer,omitempty"`
 	VolumeServerShown string            `json:"volumeServerShown,omitempty"`

@@ -29,6 +29,8 @@ type upgrade struct {
 	members                   []string
 	masters, leaving, workers []*Node
 	owner                     *Node
+	// versions are the CarriedOver.MasterVersions.
+	versions map[string]string
 	// paused: it was cancelled, and no further member is told the version.
 	paused bool
 	// wave is at its turn, and is told the version if tells. next are the waves after it.
@@ -51,6 +53,8 @@ func (o *Output) upgrade(in Input, owner *Node) *upgrade {
 	if len(u.members) > 0 {
 		u.findMembers(o)
 	}
+	u.noteVersions()
+	o.CarriedOver.MasterVersions = u.versions
 	all := slices.Concat(u.masters, u.workers)
 	if u.paused = in.CarriedOver.Paused == u.to && slices.ContainsFunc(all, u.isBehind); u.paused {
 		o.warnPaused(u)
@@ -88,6 +92,22 @@ func (u *upgrade) findMembers(o *Output) {
 			u.leaving = append(u.leaving, n)
 		}
 	}
+}
+
+// noteVersions: a master whose version was not noted has the one that it was told.
+func (u *upgrade) noteVersions() {
+	u.versions = map[string]string{}
+	for _, n := range slices.Concat(u.masters, u.leaving) {
+		u.versions[n.ID] = u.in.CarriedOver.MasterVersions[n.ID]
+		if u.versions[n.ID] == "" || u.in.Nodes[n.ID].Current {
+			u.versions[n.ID] = u.told(n)
+		}
+	}
+}
+
+// isOld reports whether the master's API server may be older than the version.
+func (u *upgrade) isOld(n *Node) bool {
+	return u.versions[n.ID] != "" && older(u.versions[n.ID], u.to)
 }
 
 func older(version, than string) bool { return semver.Compare("v"+version, "v"+than) < 0 }
@@ -150,7 +170,7 @@ func (u *upgrade) decide(renews string) {
 		} else if u.wave[0].Role == api.RoleMaster { // etcd keeps its quorum while one master restarts
 			u.until = u.unhealthyMaster()
 		} else {
-			u.until = u.leavingMaster()
+			u.until = u.oldMaster()
 		}
 		u.tells = u.until.node == nil
 	case len(u.wave) == 0 && len(u.next) > 0:
@@ -173,25 +193,11 @@ func (u *upgrade) mustNotBegin(renews string) obstacle {
 		}
 	}
 	if u.next[0][0].Role == api.RoleWorker {
-		if until := u.leavingMaster(); until.node != nil {
+		if until := u.oldMaster(); until.node != nil {
 			return until
 		}
 	}
 	return u.unhealthyMaster()
-}
-
-// leavingMaster is the first master that leaves and has not proven the version.
-func (u *upgrade) leavingMaster() (none obstacle) {
-	for _, n := range u.leaving {
-		if u.isBehind(n) || u.isUnhealthy(n) {
-			return hasLeft(n)
-		}
-	}
-	return none
-}
-
-func hasLeft(n *Node) obstacle {
-	return obstacle{n, fmt.Sprintf("once %s has left the cluster", title(n))}
 }
 
 // unhealthyMaster is the first master that is not healthy and not at its turn.
@@ -208,7 +214,7 @@ func title(n *Node) string { return fmt.Sprintf("%s (%s)", n.Name, n.ID) }
 
 // add gives a node the section kubernetes with its version, or says what it waits for.
 func (u *upgrade) add(n *Node) {
-	if until := u.lastOldMaster(); until.node != nil && u.joins(n) {
+	if until := u.oldMaster(); until.node != nil && u.joins(n) {
 		n.waitFor(until.node, api.SectionKubernetes, api.ReasonWaitingForTurn, fmt.Sprintf("joins the cluster with %s %s", u.to, until.text))
 		return
 	}
@@ -241,10 +247,10 @@ func (u *upgrade) newestMaster() (newest string) {
 	return cmp.Or(newest, u.to)
 }
 
-// lastOldMaster is the last master to be upgraded, or one that leaves and is not.
-func (u *upgrade) lastOldMaster() (none obstacle) {
+// oldMaster is the last old master to be upgraded, or one that leaves.
+func (u *upgrade) oldMaster() (none obstacle) {
 	for _, n := range slices.Backward(u.masters) {
-		if u.isBehind(n) || u.isAtTurn(n) {
+		if u.isOld(n) {
 			text := fmt.Sprintf("after %s, which is upgraded first", title(n))
 			if u.paused {
 				text += "; the upgrade was cancelled: post MODIFY_INFO or CHANGE_VNFPKG to go on with it"
@@ -252,8 +258,8 @@ func (u *upgrade) lastOldMaster() (none obstacle) {
 			return obstacle{n, text}
 		}
 	}
-	if i := slices.IndexFunc(u.leaving, u.isBehind); i >= 0 {
-		return hasLeft(u.leaving[i])
+	if i := slices.IndexFunc(u.leaving, u.isOld); i >= 0 {
+		return obstacle{u.leaving[i], fmt.Sprintf("once %s has left the cluster", title(u.leaving[i]))}
 	}
 	return none
 }
