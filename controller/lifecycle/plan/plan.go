@@ -121,7 +121,7 @@ type CarriedOver struct {
 	// Endpoint is the address of the cluster's API server, empty for none.
 	Endpoint string
 	// MasterVersions are, by master that is a member, the versions of Kubernetes with which they
-	// were healthy last. A document may name a newer one, which the API server does not have yet.
+	// joined or were healthy last. A document may name a newer one, which the API server does not have yet.
 	MasterVersions map[string]string
 	// Wave are the members that are upgraded now, ordered.
 	Wave []string

@@ -94,12 +94,12 @@ func (u *upgrade) findMembers(o *Output) {
 	}
 }
 
-// noteVersions: a master whose version was not noted has the one that it was told.
+// noteVersions: a master of which nothing was noted has the version that it was told.
 func (u *upgrade) noteVersions() {
 	u.versions = map[string]string{}
 	for _, n := range slices.Concat(u.masters, u.leaving) {
 		u.versions[n.ID] = u.in.CarriedOver.MasterVersions[n.ID]
-		if u.versions[n.ID] == "" || u.in.Nodes[n.ID].Current {
+		if u.in.Nodes[n.ID].Current || u.versions[n.ID] == "" {
 			u.versions[n.ID] = u.told(n)
 		}
 	}
@@ -204,22 +204,27 @@ func (u *upgrade) mustNotBegin(renews string) obstacle {
 func (u *upgrade) unhealthyMaster() (none obstacle) {
 	for _, n := range u.masters {
 		if u.isUnhealthy(n) && !u.isAtTurn(n) {
-			return obstacle{n, fmt.Sprintf("once %s is a healthy master", title(n))}
+			return needsHealthy(n)
 		}
 	}
 	return none
+}
+
+func needsHealthy(n *Node) obstacle {
+	return obstacle{n, fmt.Sprintf("once %s is a healthy master", title(n))}
 }
 
 func title(n *Node) string { return fmt.Sprintf("%s (%s)", n.Name, n.ID) }
 
 // add gives a node the section kubernetes with its version, or says what it waits for.
 func (u *upgrade) add(n *Node) {
-	if until := u.oldMaster(); until.node != nil && u.joins(n) {
+	joins := u.joins(n)
+	if until := u.oldMaster(); until.node != nil && joins {
 		n.waitFor(until.node, api.SectionKubernetes, api.ReasonWaitingForTurn, fmt.Sprintf("joins the cluster with %s %s", u.to, until.text))
 		return
 	}
 	version, told := u.to, u.told(n)
-	waits := len(u.members) > 0 && u.isBehind(n) && (!u.tells || !u.isAtTurn(n))
+	waits := len(u.members) > 0 && u.isBehind(n) && !joins && (!u.tells || !u.isAtTurn(n))
 	if waits || len(u.members) > 0 && told != "" && older(version, told) {
 		version = told
 	}
@@ -247,16 +252,19 @@ func (u *upgrade) newestMaster() (newest string) {
 	return cmp.Or(newest, u.to)
 }
 
-// oldMaster is the last old master to be upgraded, or one that leaves.
+// oldMaster is the last old master to be upgraded, or one that was and is not healthy, or one that leaves.
 func (u *upgrade) oldMaster() (none obstacle) {
 	for _, n := range slices.Backward(u.masters) {
-		if u.isOld(n) {
+		if u.isBehind(n) || u.isAtTurn(n) {
 			text := fmt.Sprintf("after %s, which is upgraded first", title(n))
 			if u.paused {
 				text += "; the upgrade was cancelled: post MODIFY_INFO or CHANGE_VNFPKG to go on with it"
 			}
 			return obstacle{n, text}
 		}
+	}
+	if i := slices.IndexFunc(u.masters, u.isOld); i >= 0 {
+		return needsHealthy(u.masters[i])
 	}
 	if i := slices.IndexFunc(u.leaving, u.isOld); i >= 0 {
 		return obstacle{u.leaving[i], fmt.Sprintf("once %s has left the cluster", title(u.leaving[i]))}
