@@ -120,8 +120,8 @@ type CarriedOver struct {
 	Initialize bool
 	// Endpoint is the address of the cluster's API server, empty for none.
 	Endpoint string
-	// MasterVersions are, by master that is a member, the versions of Kubernetes with which they
-	// joined or were healthy last. A document may name a newer one, which the API server does not have yet.
+	// MasterVersions has, for each of Members, the version of Kubernetes with which it joined or was
+	// healthy last. Its document may name a newer version, which its API server does not have yet.
 	MasterVersions map[string]string
 	// Wave are the members that are upgraded now, ordered.
 	Wave []string

@@ -29,8 +29,8 @@ type upgrade struct {
 	members                   []string
 	masters, leaving, workers []*Node
 	owner                     *Node
-	// versions are the CarriedOver.MasterVersions.
-	versions map[string]string
+	// masterVersions become CarriedOver.MasterVersions.
+	masterVersions map[string]string
 	// paused: it was cancelled, and no further member is told the version.
 	paused bool
 	// wave is at its turn, and is told the version if tells. next are the waves after it.
@@ -53,8 +53,8 @@ func (o *Output) upgrade(in Input, owner *Node) *upgrade {
 	if len(u.members) > 0 {
 		u.findMembers(o)
 	}
-	u.noteVersions()
-	o.CarriedOver.MasterVersions = u.versions
+	u.updateMasterVersions()
+	o.CarriedOver.MasterVersions = u.masterVersions
 	all := slices.Concat(u.masters, u.workers)
 	if u.paused = in.CarriedOver.Paused == u.to && slices.ContainsFunc(all, u.isBehind); u.paused {
 		o.warnPaused(u)
@@ -94,20 +94,21 @@ func (u *upgrade) findMembers(o *Output) {
 	}
 }
 
-// noteVersions: a master of which nothing was noted has the version that it was told.
-func (u *upgrade) noteVersions() {
-	u.versions = map[string]string{}
+// updateMasterVersions gives a master that is healthy the version in its document. A master without
+// a version gets it too: it joined with that version, or an older controller did not carry one over.
+func (u *upgrade) updateMasterVersions() {
+	u.masterVersions = map[string]string{}
 	for _, n := range slices.Concat(u.masters, u.leaving) {
-		u.versions[n.ID] = u.in.CarriedOver.MasterVersions[n.ID]
-		if u.in.Nodes[n.ID].Current || u.versions[n.ID] == "" {
-			u.versions[n.ID] = u.told(n)
+		u.masterVersions[n.ID] = u.in.CarriedOver.MasterVersions[n.ID]
+		if u.in.Nodes[n.ID].Current || u.masterVersions[n.ID] == "" {
+			u.masterVersions[n.ID] = u.told(n)
 		}
 	}
 }
 
 // isOld reports whether the master's API server may be older than the version.
 func (u *upgrade) isOld(n *Node) bool {
-	return u.versions[n.ID] != "" && older(u.versions[n.ID], u.to)
+	return u.masterVersions[n.ID] != "" && older(u.masterVersions[n.ID], u.to)
 }
 
 func older(version, than string) bool { return semver.Compare("v"+version, "v"+than) < 0 }
@@ -218,8 +219,8 @@ func title(n *Node) string { return fmt.Sprintf("%s (%s)", n.Name, n.ID) }
 
 // add gives a node the section kubernetes with its version, or says what it waits for.
 func (u *upgrade) add(n *Node) {
-	joins := u.joins(n)
-	if until := u.oldMaster(); until.node != nil && joins {
+	until, joins := u.oldMaster(), u.joins(n)
+	if joins && until.node != nil {
 		n.waitFor(until.node, api.SectionKubernetes, api.ReasonWaitingForTurn, fmt.Sprintf("joins the cluster with %s %s", u.to, until.text))
 		return
 	}
@@ -252,7 +253,8 @@ func (u *upgrade) newestMaster() (newest string) {
 	return cmp.Or(newest, u.to)
 }
 
-// oldMaster is the last old master to be upgraded, or one that was and is not healthy, or one that leaves.
+// oldMaster is the last master whose turn is to come or is not over. If there is none, it is another
+// master whose API server may be older than the version: one that stays, else one that leaves.
 func (u *upgrade) oldMaster() (none obstacle) {
 	for _, n := range slices.Backward(u.masters) {
 		if u.isBehind(n) || u.isAtTurn(n) {

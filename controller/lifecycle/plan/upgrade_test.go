@@ -29,7 +29,7 @@ type walk struct {
 	out Output
 	// drained are those that the owner has reported as drained.
 	drained []string
-	// proven is, by server, the version that it was last healthy with.
+	// proven has, for each server, the version that it was last healthy with.
 	proven map[string]string
 }
 
@@ -127,8 +127,8 @@ func (w *walk) plan() {
 }
 
 // check wants that no member is told a lower version; that what is told is drained and the wave
-// before over; that no worker is told a version, also the first one, before all masters have proven it;
-// and that no master is told one while another that stays has not proven what it was told.
+// before over; that no worker is told a version, or joins with it, before all masters have proven it;
+// and that no master is told a version while another that stays has not proven its own.
 func (w *walk) check(before Output) {
 	w.Helper()
 	members := w.out.CarriedOver.Members
@@ -474,7 +474,7 @@ func TestWorkersWaitForAnOldMasterThatLeaves(t *testing.T) {
 	w.want("w1 | m1 m2 w1 w2")
 }
 
-// A master that had not joined with the version that it was told joins with that of the cluster.
+// A master that was told the old version and has not joined yet joins with the new one.
 func TestAMasterThatHasNotJoinedIsToldTheNewVersion(t *testing.T) {
 	w := newWalk(t, 1, 0)
 	w.in.Params.Cluster.Kubernetes.Version = oldVersion
@@ -495,8 +495,8 @@ func TestAMasterThatHasNotJoinedIsToldTheNewVersion(t *testing.T) {
 	}
 }
 
-// A store of before has no versions of masters: one at its turn may be told what it does not have.
-func TestAMasterAtItsTurnIsOldIfNothingWasNoted(t *testing.T) {
+// The store of an older controller has no MasterVersions: a master at its turn may not have the version yet.
+func TestAMasterAtItsTurnWithoutAVersionIsOld(t *testing.T) {
 	w := newWalk(t, 1, 0)
 	w.report("m1")
 	w.want("m1 | m1")
