@@ -15,7 +15,7 @@ import (
 // anything costs the server nothing.
 func (l *Limiter) Listener(inner net.Listener, config *tls.Config) net.Listener {
 	l.once.Do(func() { l.turns = make(chan struct{}, l.Turns) })
-	s := &listener{Listener: inner, limiter: l, ready: make(chan accepted), closed: make(chan struct{})}
+	s := &listener{Listener: inner, limiter: l, ready: make(chan accepted), closed: make(chan struct{}), ended: make(chan struct{})}
 	if config != nil {
 		s.config = config.Clone()
 		s.config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -31,8 +31,10 @@ type listener struct {
 	config  *tls.Config
 	ready   chan accepted
 	closed  chan struct{}
-	begin   sync.Once
-	end     sync.Once
+	// ended is closed once nothing asks inner for connections any more.
+	ended chan struct{}
+	begin sync.Once
+	end   sync.Once
 }
 
 type accepted struct {
@@ -51,17 +53,21 @@ func (s *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close also ends the handshakes in flight.
+// Close also ends the handshakes in flight. Afterwards all connections of inner are for whoever
+// asks it next.
 func (s *listener) Close() error {
 	err := s.Listener.Close()
 	s.end.Do(func() {
 		close(s.closed)
 		s.limiter.closeUnserved()
 	})
+	s.begin.Do(func() { close(s.ended) }) // it was never asked
+	<-s.ended
 	return err
 }
 
 func (s *listener) run() {
+	defer close(s.ended)
 	for {
 		raw, err := s.Listener.Accept()
 		if err != nil {

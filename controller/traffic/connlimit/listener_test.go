@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -405,6 +407,56 @@ func TestTheNewestConnectionsOfACallerAreServed(t *testing.T) {
 	}
 	if _, n := h.Count(); n != 2 || h.counted(ReasonPerCallerLimit) != 3 {
 		t.Errorf("%d connections, %d are closed", n, h.counted(ReasonPerCallerLimit))
+	}
+}
+
+// lent is a listener that somebody asks again once who had it has closed it: a pending Accept
+// ends when it may.
+type lent struct {
+	net.Listener
+	mayEnd  chan struct{}
+	pending atomic.Int64
+}
+
+func (l *lent) Accept() (net.Conn, error) {
+	l.pending.Add(1)
+	defer l.pending.Add(-1)
+	<-l.mayEnd
+	return nil, net.ErrClosed
+}
+
+func (l *lent) Close() error { return nil }
+
+// A listener that is handed on gets no connection taken away by the one who had it before.
+func TestNothingIsAcceptedAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := &lent{mayEnd: make(chan struct{})}
+		l := (&Limiter{Limits: LimitsFor(1024), Log: slog.New(slog.DiscardHandler)}).Listener(inner, nil)
+		go func() { _, _ = l.Accept() }()
+		synctest.Wait()
+		closed := make(chan int64)
+		go func() {
+			_ = l.Close()
+			closed <- inner.pending.Load()
+		}()
+		synctest.Wait()
+		close(inner.mayEnd)
+		if pending := <-closed; pending != 0 {
+			t.Errorf("closed, and %d wait for a connection", pending)
+		}
+	})
+}
+
+func TestCloseOfAListenerThatWasNeverAsked(t *testing.T) {
+	inner := &lent{}
+	l := (&Limiter{Limits: LimitsFor(1024), Log: slog.New(slog.DiscardHandler)}).Listener(inner, nil)
+	for range 2 {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
 	}
 }
 
