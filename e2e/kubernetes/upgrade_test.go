@@ -21,36 +21,18 @@ kind: KubeletConfiguration
 failCgroupV1: false
 `
 
-// TestUpgrade has clusters whose members are upgraded by another package.
+// TestUpgrade upgrades a cluster to the next patch version and then to the next minor version, while a
+// Service is asked whose Pods have a budget.
 func TestUpgrade(t *testing.T) {
-	t.Run("patch", func(t *testing.T) {
-		w, r, older, present := olderCluster(t, "upgrade-patch", "a master and a worker get the next patch version from the package, one after the other; a second pass does nothing", 1)
-		w.wants(present, imageArchive)
-		w.ask()
-		began := time.Now()
-		w.Operate(api.ChangeVnfPkg)
-		r.Figure(older.Version+" to "+present.Version, "%.1f s", time.Since(began).Seconds())
-		w.upgraded(present)
-		w.answers()
-		w.secondPasses()
-		for _, m := range w.Up() {
-			if left := m.Run("find", "/var/lib/nodehitch/agent/files", "-size", "+1M"); left != "" {
-				t.Errorf("%s keeps %s", m.Name(), left)
-			}
-		}
-	})
-	t.Run("minor", upgradeMinor)
-}
-
-func upgradeMinor(t *testing.T) {
 	results.LongOnly(t)
-	present, next := presentRelease(t), kubetest.Release(t, kube.NextMinor)
+	older, present, next := kubetest.Release(t, kube.OlderPatch), presentRelease(t), kubetest.Release(t, kube.NextMinor)
 	w := newCluster(t)
-	r := results.Begin(t, suite, "upgrade-minor", "three masters and two workers get the next minor version, first from a package that lacks an image: nothing but the first master is touched until it is mended; a Service whose Pods have a budget answers each request")
+	r := results.Begin(t, suite, "upgrade", "three masters and two workers get the next patch version, then the next minor version, first from a package that lacks an image: nothing but the first master is touched until it is mended; a Service whose Pods have a budget answers each request")
 	w.write("Files/kubeadm.yaml", kube.ProxyConfiguration+cgroupV1)
+	w.packed(r, older)
 	w.packed(r, present)
 	w.packed(r, next, "kube-apiserver")
-	w.wants(present, imageArchive)
+	w.wants(older, imageArchive)
 	w.draw(3, 2)
 	w.share()
 	w.bare()
@@ -58,9 +40,16 @@ func upgradeMinor(t *testing.T) {
 	w.sound()
 	p := w.probe()
 
-	w.wants(next, imageArchive)
+	w.wants(present, imageArchive)
 	w.ask()
 	began := time.Now()
+	w.Operate(api.ChangeVnfPkg)
+	r.Figure(older.Version+" to "+present.Version, "%.1f s", time.Since(began).Seconds())
+	w.upgraded(present)
+
+	w.wants(next, imageArchive)
+	w.ask()
+	began = time.Now()
 	ended := w.Begin(api.ModifyInfo, "--deadline=90m")
 	w.lacks("kube-apiserver:" + next.Version)
 	r.Figure("posted to the condition that names the image", "%.1f s", time.Since(began).Seconds())
@@ -87,6 +76,11 @@ func upgradeMinor(t *testing.T) {
 		t.Errorf("etcd has the members %q that vote, want three", names)
 	}
 	w.secondPasses()
+	for _, m := range w.Up() {
+		if left := m.Run("find", "/var/lib/nodehitch/agent/files", "-size", "+1M"); left != "" {
+			t.Errorf("%s keeps %s", m.Name(), left)
+		}
+	}
 }
 
 // TestUpgradeThatIsCancelled ends the operation while a worker is drained or upgraded.
