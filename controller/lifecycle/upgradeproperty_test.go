@@ -84,7 +84,9 @@ func (h *history) checkUpgrade() {
 		isMember := n.Role == api.RoleWorker || slices.Contains(members, n.ID)
 		if k := config.Kubernetes; k != nil && n.Expected && n.Identity.Live() && isMember && len(members) > 0 {
 			now[n.ID] = k.Version
-			if n.Role == api.RoleMaster && (oldest == "" || k.Version < oldest) {
+			// A master without a version before was no member when others were told theirs: it has come back
+			// because an operation failed, which may be in the same report.
+			if n.Role == api.RoleMaster && u.told[n.ID] != "" && (oldest == "" || k.Version < oldest) {
 				oldest = k.Version
 			}
 		}
@@ -113,6 +115,20 @@ func (h *history) checkUpgrade() {
 			delete(u.drained, id)
 		}
 	}
+}
+
+// isAhead reports whether a member was told a higher version than that of the last PUT: it has come back
+// from a topology of an earlier cluster, and no PUT may give it a lower version.
+func (u *upgrade) isAhead() bool {
+	if u == nil {
+		return false
+	}
+	for _, version := range u.told {
+		if version > u.version {
+			return true
+		}
+	}
+	return false
 }
 
 // records are those of the instance and of its nodes.
