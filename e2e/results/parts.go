@@ -144,10 +144,12 @@ var Parts = [][]Suite{
 	{{Package: "./e2e/cluster", Tests: []string{"TestKept", "TestOldServerMayWrite"}}},
 	{{Package: "./e2e/cluster", Tests: []string{"TestKept"}, System: image.Debian13}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestFaultsWhileClustersAreMade"}}},
-	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestEtcdRestored", "TestNextMinor", "TestQuorumLost", "TestUpgrade", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestEtcdRestored", "TestQuorumLost"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestBareMachines", "TestBareMachinesWhoseAgentsAreKilled", "TestBesideAnsible", "TestWrongKernel", "TestWrongMachines"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestARecoveryOfYesterdayGoesOn", "TestLife", "TestTheFirstStepKeepsTheManifest", "TestTheRecoveryIsRepeatedUntilItHasEnded",
 		"TestTheRecoveryStops", "TestTheRestoreKeepsTheData", "TestTheRestoreStopsAtThatOfLongAgo", "TestThreeMasters", "TestVolumes"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestUpgrade"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestNextMinor", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`
