@@ -223,7 +223,7 @@ func (h *history) putAny(t *rapid.T) {
 		return // it would take a target from the operation in progress
 	}
 	if refused != nil && h.upgrade.isAhead() && strings.Contains(refused.Error(), "/kubernetes/version") {
-		return
+		return // it would give a member a lower version
 	}
 	if refused != nil && refused.Type == api.ProblemVolumesInUse {
 		h.checkRefused(t, held, refused)

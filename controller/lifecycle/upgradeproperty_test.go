@@ -84,8 +84,8 @@ func (h *history) checkUpgrade() {
 		isMember := n.Role == api.RoleWorker || slices.Contains(members, n.ID)
 		if k := config.Kubernetes; k != nil && n.Expected && n.Identity.Live() && isMember && len(members) > 0 {
 			now[n.ID] = k.Version
-			// A master without a version before was no member when others were told theirs: it has come back
-			// because an operation failed, which may be in the same report.
+			// A master that was no member before this event does not count: the report after which a worker
+			// is told its version may also fail the operation that had left the master out.
 			if n.Role == api.RoleMaster && u.told[n.ID] != "" && (oldest == "" || k.Version < oldest) {
 				oldest = k.Version
 			}
@@ -117,8 +117,8 @@ func (h *history) checkUpgrade() {
 	}
 }
 
-// isAhead reports whether a member was told a higher version than that of the last PUT: it has come back
-// from a topology of an earlier cluster, and no PUT may give it a lower version.
+// isAhead reports whether a member was told a higher version than that of the last PUT. It is a master of
+// an earlier cluster that a topology has brought back, and a PUT with a lower version is refused.
 func (u *upgrade) isAhead() bool {
 	if u == nil {
 		return false

@@ -21,8 +21,8 @@ kind: KubeletConfiguration
 failCgroupV1: false
 `
 
-// TestUpgrade upgrades a cluster to the next patch version and then to the next minor version, while a
-// Service is asked whose Pods have a budget.
+// TestUpgrade upgrades a cluster to the next patch version and then to the next minor version, under
+// requests to a Service whose Pods have a budget.
 func TestUpgrade(t *testing.T) {
 	results.LongOnly(t)
 	older, present, next := kubetest.Release(t, kube.OlderPatch), presentRelease(t), kubetest.Release(t, kube.NextMinor)

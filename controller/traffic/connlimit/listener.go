@@ -31,7 +31,7 @@ type listener struct {
 	config  *tls.Config
 	ready   chan accepted
 	closed  chan struct{}
-	// ended is closed once nothing asks inner for connections any more.
+	// ended is closed once run has returned, or can never begin.
 	ended chan struct{}
 	begin sync.Once
 	end   sync.Once
@@ -53,15 +53,15 @@ func (s *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close also ends the handshakes in flight. Afterwards all connections of inner are for whoever
-// asks it next.
+// Close also ends the handshakes in flight. When it returns, the listener accepts nothing from inner
+// any more, so inner may be given to another listener if its own Close leaves it open.
 func (s *listener) Close() error {
 	err := s.Listener.Close()
 	s.end.Do(func() {
 		close(s.closed)
 		s.limiter.closeUnserved()
 	})
-	s.begin.Do(func() { close(s.ended) }) // it was never asked
+	s.begin.Do(func() { close(s.ended) }) // Accept was never called
 	<-s.ended
 	return err
 }

@@ -410,8 +410,8 @@ func TestTheNewestConnectionsOfACallerAreServed(t *testing.T) {
 	}
 }
 
-// lent is a listener that somebody asks again once who had it has closed it: a pending Accept
-// ends when it may.
+// lent is an inner listener that Close leaves open, for another listener. A pending Accept ends when
+// the test closes mayEnd.
 type lent struct {
 	net.Listener
 	mayEnd  chan struct{}
@@ -427,7 +427,7 @@ func (l *lent) Accept() (net.Conn, error) {
 
 func (l *lent) Close() error { return nil }
 
-// A listener that is handed on gets no connection taken away by the one who had it before.
+// An Accept that is still pending after Close would take a connection from the next listener.
 func TestNothingIsAcceptedAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := &lent{mayEnd: make(chan struct{})}
