@@ -99,6 +99,20 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// etcd may take longer for a large commit than for another call.
+func TestALargeCommitTakesLonger(t *testing.T) {
+	t.Parallel()
+	member := etcdtest.Open(t, 1, "--max-request-bytes=33554432")
+	term := campaign(t, connect(t, member.Endpoints(), func(o *etcd.Options) { o.TTL = time.Minute }))
+	_, err := term.Load(t.Context(), nil)
+	must(t, err)
+	_, bytes := term.Limits()
+	member.Members[0].Freeze()
+	time.AfterFunc(3*time.Second, member.Members[0].Thaw) // longer than another call may take
+	must(t, term.Commit([]byte("head"), changing(term, 1, bytes)))
+	must(t, term.Check())
+}
+
 // etcd may be nearly full, and others use it too.
 func TestLimitsTakeNoSpace(t *testing.T) {
 	endpoints := etcdtest.Open(t, 1, "--quota-backend-bytes=1048576").Endpoints()

@@ -208,7 +208,7 @@ func (t *Term) Commit(head []byte, changes map[string][]byte) error {
 	if err := t.Check(); err != nil {
 		return err
 	}
-	answer, err := within(context.Background(), callLimit, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+	answer, err := within(context.Background(), commitLimit(changes), func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return t.client.etcd.Txn(ctx).If(t.fence()...).Then(t.operations(head, changes)...).Commit()
 	})
 	if errors.Is(err, rpctypes.ErrNoSpace) {
@@ -223,6 +223,16 @@ func (t *Term) Commit(head []byte, changes map[string][]byte) error {
 	}
 	t.committed(answer.Header)
 	return nil
+}
+
+// commitLimit is how long a commit may take: as long as any call, and a second more for each
+// MiB and for each thousand changes, which a quorum of etcd writes to its disks.
+func commitLimit(changes map[string][]byte) time.Duration {
+	limit := callLimit
+	for key, value := range changes {
+		limit += time.Millisecond + time.Duration(len(key)+len(value))*time.Second>>20
+	}
+	return limit
 }
 
 // fence is what every commit is conditional on: the term goes on, and etcd has what this
