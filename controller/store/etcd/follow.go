@@ -18,7 +18,7 @@ import (
 const (
 	// retryAfter is how long to wait before etcd is asked again for what it did not give.
 	retryAfter = 100 * time.Millisecond
-	// lagLimit is how long a watch may give nothing while a quorum has more.
+	// lagLimit is how long a watch may give nothing while a quorum has more, before another begins.
 	lagLimit = time.Second
 )
 

@@ -106,8 +106,10 @@ func (f *freshness) confirm(cluster string) {
 	}
 }
 
-// await waits until what a quorum has told is taken.
+// await waits until what a quorum has told is taken. A watch that begins because the one before
+// gave nothing has twice its time, up to pageLimit: a large commit may take that long to come.
 func (f *freshness) await(sent time.Time, at Position) {
+	patience := lagLimit
 	for {
 		taken, more := f.last()
 		if taken.revision == at.HeadRevision && !bytes.Equal(taken.head, at.Head) {
@@ -118,11 +120,13 @@ func (f *freshness) await(sent time.Time, at Position) {
 			f.confirmed(sent)
 			return
 		}
-		limit := time.NewTimer(lagLimit)
+		limit := time.NewTimer(patience)
 		select {
 		case <-f.ctx.Done():
 		case <-more:
+			patience = lagLimit
 		case <-limit.C:
+			patience = min(2*patience, pageLimit)
 			select {
 			case f.lags <- struct{}{}:
 			default:

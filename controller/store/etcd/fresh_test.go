@@ -49,3 +49,25 @@ func TestFreshness(t *testing.T) {
 		}
 	})
 }
+
+// A commit may take longer to come than the first watch has: the next ones have more time.
+func TestEachWatchHasMoreTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFreshness(New(Options{}), nil)
+		go f.await(time.Now(), Position{HeadRevision: 5, Head: []byte("five")})
+		began := time.Now()
+		for _, want := range []time.Duration{1, 3, 7, 15, 25, 35} {
+			<-f.lags
+			if got := time.Since(began); got != want*time.Second {
+				t.Errorf("a watch begins after %s, want %d s", got, want)
+			}
+		}
+		f.took(commit{revision: 4, head: []byte("four")})
+		began = time.Now()
+		<-f.lags
+		if got := time.Since(began); got != lagLimit {
+			t.Errorf("after a commit has come, the next watch begins after %s", got)
+		}
+		f.took(commit{revision: 5, head: []byte("five")})
+	})
+}
