@@ -95,7 +95,7 @@ endef
 # What `make test` has run whole is not run again.
 .PHONY: test-e2e
 test-e2e: build package-lab ## Black-box cases in the lab, and their table (root)
-	$(call black-box,test-ci,3,30m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller)$$'))
+	$(call black-box,test-ci,3,45m,$$(go list ./e2e/... | grep -vE '/e2e/(tree|agentcontroller)$$'))
 
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist/results && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results/results.md
