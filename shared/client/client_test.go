@@ -257,6 +257,21 @@ func TestTheTimeOfTheCallerIsOver(t *testing.T) {
 	}
 }
 
+// over has ended, and net/http has not noticed it.
+type over struct{ context.Context }
+
+func (over) Err() error { return context.DeadlineExceeded }
+
+// A server may answer because it has seen that the caller's time is over; net/http then returns
+// that answer now and then.
+func TestAnAnswerAfterTheTimeOfTheCaller(t *testing.T) {
+	server := serve(t, func(http.ResponseWriter, *http.Request) {}, nil)
+	_, err := client.Read[api.JoinToken](dial(t, server.options()).GetJoinToken(over{t.Context()}, instance))
+	if err == nil || !strings.HasPrefix(err.Error(), server.URL+": no answer in time; check the route") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // An answer that breaks off is none: the caller may ask again.
 func TestAnAnswerIsCutOff(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {

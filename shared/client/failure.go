@@ -51,6 +51,10 @@ type explaining struct {
 
 func (t *explaining) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
+	if err == nil && r.Context().Err() != nil { // the server may have answered because the caller waits no more
+		_ = resp.Body.Close()
+		resp, err = nil, context.Cause(r.Context())
+	}
 	if err == nil || errors.Is(err, context.Canceled) {
 		return resp, err
 	}
