@@ -56,10 +56,10 @@ func TestEachWatchHasMoreTime(t *testing.T) {
 		f := newFreshness(New(Options{}), nil)
 		go f.await(time.Now(), Position{HeadRevision: 5, Head: []byte("five")})
 		began := time.Now()
-		for _, want := range []time.Duration{1, 3, 7, 15, 25, 35} {
+		for _, want := range []string{"1s", "3s", "7s", "15s", "25s", "35s"} {
 			<-f.lags
-			if got := time.Since(began); got != want*time.Second {
-				t.Errorf("a watch begins after %s, want %d s", got, want)
+			if got := time.Since(began); got.String() != want {
+				t.Errorf("a watch begins after %s, want %s", got, want)
 			}
 		}
 		f.took(commit{revision: 4, head: []byte("four")})
