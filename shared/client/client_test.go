@@ -257,7 +257,7 @@ func TestTheTimeOfTheCallerIsOver(t *testing.T) {
 	}
 }
 
-// over has ended, and net/http has not noticed it.
+// over is a context that has ended, which net/http has not noticed.
 type over struct{ context.Context }
 
 func (over) Err() error { return context.DeadlineExceeded }

@@ -102,13 +102,14 @@ func TestLimits(t *testing.T) {
 // etcd may take longer for a large commit than for another call.
 func TestALargeCommitTakesLonger(t *testing.T) {
 	t.Parallel()
-	member := etcdtest.Open(t, 1, "--max-request-bytes=33554432")
-	term := campaign(t, connect(t, member.Endpoints(), func(o *etcd.Options) { o.TTL = time.Minute }))
+	cluster := etcdtest.Open(t, 1, "--max-request-bytes=33554432")
+	term := campaign(t, connect(t, cluster.Endpoints(), func(o *etcd.Options) { o.TTL = time.Minute }))
 	_, err := term.Load(t.Context(), nil)
 	must(t, err)
 	_, bytes := term.Limits()
-	member.Members[0].Freeze()
-	time.AfterFunc(3*time.Second, member.Members[0].Thaw) // longer than another call may take
+	member := cluster.Members[0]
+	member.Freeze()
+	time.AfterFunc(3*time.Second, member.Thaw) // longer than another call may take
 	must(t, term.Commit([]byte("head"), changing(term, 1, bytes)))
 	must(t, term.Check())
 }
