@@ -126,13 +126,15 @@ func build(ctx context.Context) (string, error) {
 }
 
 // newerEnv makes the controller one of a later version, whose store has another schema:
-// every record has one member more.
+// every record has one member more. It upgrades the store on one thread, because strace
+// counts the calls of each thread on their own.
 const newerEnv = "NODEHITCH_TEST_NEWER"
 
 const newerSource = `package store
 
 import (
 	"os"
+	"runtime"
 	"slices"
 )
 
@@ -140,6 +142,7 @@ func init() {
 	if os.Getenv("` + newerEnv + `") == "" {
 		return
 	}
+	runtime.LockOSThread()
 	migrations = append(migrations, func(w writer) error {
 		for _, bucket := range recordBuckets {
 			texts := map[string][]byte{}
