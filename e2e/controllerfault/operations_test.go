@@ -82,8 +82,9 @@ func (w *work) operate(key string, o api.OperationRequest, over []string, want a
 	}
 }
 
-// began is what of an operation never changes.
+// began is what of an operation never changes. Only the answer to a POST has joined.
 func began(o api.Operation) string {
+	o.Joined = false
 	o.State, o.FinishedAt, o.Error, o.Targets, o.Warnings, o.Withheld = "", nil, nil, nil, nil, nil
 	return told(&o)
 }
