@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,9 +82,13 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 				return false, err
 			}
 		}
-		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
+		argv := arguments(suite, results.PartLimit-time.Since(began))
+		cmd := exec.CommandContext(limited, "go", argv...)
 		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part), image.EnvSystem+"="+string(suite.System),
 			storetest.Variable+"="+store)
+		if slices.Contains(argv, "-race") { // the detector is C
+			cmd.Env = append(cmd.Env, "CGO_ENABLED=1")
+		}
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		// go test ends its processes, and the tests end theirs.
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
