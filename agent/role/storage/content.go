@@ -67,6 +67,13 @@ func inspect(ctx context.Context, disks host.Disks, disk host.Disk, uuid string,
 		return content{kind: foreign, what: what, claimed: true}
 	}
 	c := inspectOthers(ctx, disks, d, uuid, before)
+	// A mkfs that has outlived its agent may have written it since it was read first.
+	switch later, found, err := firstSuperblock(d); {
+	case err != nil:
+		return unknownBecause(err)
+	case found && later.UUID == uuid:
+		return content{kind: unknown, what: "the assigned filesystem was written while the agent read it"}
+	}
 	if c.adoptable != "" && !sb.Whole {
 		// blkid reports this only since util-linux 2.39, and only an intact filesystem can
 		// be adopted.

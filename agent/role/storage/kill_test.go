@@ -181,9 +181,9 @@ func (c child) recovered(t *testing.T, l *loop) {
 		if err == nil {
 			break
 		}
-		// A mkfs that outlived its agent still has the disk.
+		// A mkfs that outlived its agent still has the disk, or has just written the superblock.
 		var waiting *converge.Waiting
-		if !errors.As(err, &waiting) || !strings.Contains(err.Error(), "in use") {
+		if !errors.As(err, &waiting) || waiting.Reason != api.ReasonUnreadable && !strings.Contains(err.Error(), "in use") {
 			t.Fatalf("going on: %v", err)
 		}
 		select {
