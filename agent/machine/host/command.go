@@ -58,6 +58,16 @@ func (e *CommandError) Error() string {
 
 func (e *CommandError) Unwrap() error { return e.Err }
 
+// Refusal is the error of a program that has ended by itself and says no, nil for any other error:
+// a program that did not start, was killed or took too long says nothing of what it was given.
+func Refusal(err error) *CommandError {
+	var failed *CommandError
+	if errors.As(err, &failed) && failed.Code > 0 {
+		return failed
+	}
+	return nil
+}
+
 // errNotInstalled says that the program is in no directory of searchPath.
 var errNotInstalled = errors.New("no such program is installed")
 

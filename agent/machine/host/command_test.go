@@ -52,7 +52,7 @@ func TestCommandThatFailsSaysWhatItPrinted(t *testing.T) {
 	r, log := runner(t)
 	result, err := r.Run(t.Context(), Command{Argv: []string{"sh", "-c", "echo out; echo err >&2; exit 7"}})
 	var failed *CommandError
-	if !errors.As(err, &failed) || failed.Code != 7 || result.Code != 7 || result.Stdout != "out\n" {
+	if !errors.As(err, &failed) || Refusal(err) != failed || failed.Code != 7 || result.Code != 7 || result.Stdout != "out\n" {
 		t.Fatalf("got %+v, %v", result, err)
 	}
 	if !strings.HasSuffix(err.Error(), "exit status 7: out | err") {
@@ -134,7 +134,7 @@ func TestCommandIsKilledWithItsChildren(t *testing.T) {
 func TestCommandHasALimit(t *testing.T) {
 	r, _ := runner(t)
 	_, err := r.Run(t.Context(), Command{Argv: []string{"sleep", "600"}, Limit: 50 * time.Millisecond})
-	if err == nil || !strings.Contains(err.Error(), "it took longer than 50ms") {
+	if err == nil || Refusal(err) != nil || !strings.Contains(err.Error(), "it took longer than 50ms") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestCommandHasALimit(t *testing.T) {
 func TestCommandThatIsNotInstalled(t *testing.T) {
 	r, _ := runner(t)
 	_, err := r.Run(t.Context(), Command{Argv: []string{"no-such-program"}})
-	if !errors.Is(err, errNotInstalled) {
+	if !errors.Is(err, errNotInstalled) || Refusal(err) != nil {
 		t.Errorf("got %v", err)
 	}
 }

@@ -133,7 +133,7 @@ func journalCommand(unit string) Command {
 }
 
 func containerdVersionCommand() Command {
-	return Command{Argv: []string{"containerd", "--version"}, Reads: true, Limit: 10 * time.Second}
+	return Command{Argv: []string{"containerd", "--version"}, Reads: true, Limit: 30 * time.Second}
 }
 
 func containerdConfigCommand(path string) Command {

@@ -135,8 +135,8 @@ func runs(unit host.Unit) bool { return unit.Active == "active" || unit.Active =
 // writeKeepalived puts a configuration in place that keepalived accepts.
 func (s *controlPlaneStep) writeKeepalived(ctx context.Context, content []byte) error {
 	err := s.Host.Keepalived.Check(ctx, content)
-	if failed := (*host.CommandError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
-		return converge.Wait(api.ReasonAddressUnavailable, "keepalived refuses its configuration, which is not put in force: %s", cmp.Or(failed.Output, failed.Error()))
+	if refusal := host.Refusal(err); refusal != nil {
+		return converge.Wait(api.ReasonAddressUnavailable, "keepalived refuses its configuration, which is not put in force: %v", refusal)
 	}
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/containerdconf"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/probe"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -98,7 +99,7 @@ func (s *step) withConfigPath(ctx context.Context, c *cri) ([]byte, error) {
 	}
 	for _, candidate := range candidates {
 		after, err := s.Host.Programs.ContainerdConfig(ctx, c.Path, candidate)
-		if err := ctx.Err(); err != nil {
+		if err != nil && host.Refusal(err) == nil {
 			return nil, err
 		}
 		if err == nil && containerdconf.Sets(c.Dump, after, wanted) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -68,10 +69,11 @@ func (d *daemon) edit() edit {
 
 func (p *plan) applyDaemon(ctx context.Context, d *daemon) error {
 	check := func(content []byte) error {
-		if err := p.Host.Programs.ValidateDocker(ctx, content); err != nil {
-			return converge.Wait(api.ReasonEngineConfigInvalid, "%s is not changed, because dockerd would refuse it: %v", d.path, err)
+		err := p.Host.Programs.ValidateDocker(ctx, content)
+		if refusal := host.Refusal(err); refusal != nil {
+			return converge.Wait(api.ReasonEngineConfigInvalid, "%s is not changed, because dockerd would refuse it: %s", d.path, refusal.Output)
 		}
-		return nil
+		return err
 	}
 	return p.apply(d.edit(), check, func(o *owned) {
 		for _, server := range d.add {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -187,7 +188,7 @@ func TestDaemonJSONThatIsNotTouched(t *testing.T) {
 			r.m.Units["docker.service"].Argv = []string{"dockerd", flags + "=10.1.0.0/16"}
 		}, []string{"10.1.0.0/16"}},
 		"no JSON": {func(r *rig) { file(daemonJSON, "{\n  log-level: warn\n}\n")(r.m) }, []string{daemonJSON, "is not changed"}},
-		"dockerd does not take it": {func(r *rig) { r.m.InvalidDaemonJSON = errors.New("unknown directive: foo") },
+		"dockerd does not take it": {func(r *rig) { r.m.InvalidDaemonJSON = &host.CommandError{Code: 1, Output: "unknown directive: foo"} },
 			[]string{daemonJSON, "unknown directive: foo"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,6 +199,38 @@ func TestDaemonJSONThatIsNotTouched(t *testing.T) {
 			if r.file(daemonJSON) != before || r.did("reload docker.service") != 0 {
 				t.Errorf("%s, trace %q", r.file(daemonJSON), r.m.Trace)
 			}
+		})
+	}
+}
+
+// A program that is killed, as under load, has not said that a file is wrong.
+func TestAnEnginesProgramThatTakesTooLong(t *testing.T) {
+	killed := &host.CommandError{Argv: []string{"engine"}, Code: -1, Err: errors.New("it took longer than 30s")}
+	containerdAt := func(call int) func(*rig) { // 1: the file as it is, 2: as it is to be
+		return func(r *rig) {
+			dump, calls := r.m.ContainerdConfig, 0
+			r.m.ContainerdConfig = func(path string, files map[string]hosttest.FileState) ([]byte, error) {
+				if calls++; calls == call {
+					return nil, killed
+				}
+				return dump(path, files)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		engine hosttest.Part
+		slow   func(*rig)
+	}{
+		"dockerd validates":               {docker, func(r *rig) { r.m.InvalidDaemonJSON = killed }},
+		"containerd reads its file":       {containerd(t, ""), containerdAt(1)},
+		"containerd reads the one to set": {containerd(t, ""), containerdAt(2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := machine(t, c.engine).connect(open(plain))
+			c.slow(r)
+			r.expect("Unknown InternalError", "it took longer than 30s")
+			r.m.InvalidDaemonJSON = nil
+			r.expect(connected)
 		})
 	}
 }

@@ -95,9 +95,8 @@ func (p *preparation) importImages(ctx context.Context, ref api.FileReference) e
 		}
 		return p.Host.Images.Import(ctx, plain)
 	})
-	var failed *host.CommandError
 	switch {
-	case errors.As(err, &failed) && failed.Code > 0: // ctr has ended by itself, and what it did is on the disk
+	case host.Refusal(err) != nil: // ctr has ended by itself, and what it did is on the disk
 		return errors.Join(imageProblem("containerd does not import the archive of images", err), p.own(func(o *owned) { o.Importing = "" }))
 	case err != nil:
 		return imageProblem("importing the archive of images", err)

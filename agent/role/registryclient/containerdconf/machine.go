@@ -55,8 +55,8 @@ func ReadMachine(ctx context.Context, machine *host.Host) (*OnMachine, error) {
 		return nil, err
 	}
 	m.Dump, err = machine.Programs.ContainerdConfig(ctx, m.Path, given)
-	if failed := (*host.CommandError)(nil); errors.As(err, &failed) && ctx.Err() == nil {
-		return nil, converge.Wait(api.ReasonEngineConfigInvalid, "containerd refuses %s or a file that it imports, which are not changed: %s", m.Path, failed.Output)
+	if refusal := host.Refusal(err); refusal != nil {
+		return nil, converge.Wait(api.ReasonEngineConfigInvalid, "containerd refuses %s or a file that it imports, which are not changed: %s", m.Path, refusal.Output)
 	}
 	if err != nil {
 		return nil, err
