@@ -130,8 +130,9 @@ func (m *machine) bare() {
 	m.t.Helper()
 	m.do("sh", "-c", `systemctl stop nodehitch-agent
 systemctl disable --now volume.mount 2>/dev/null; umount /volume 2>/dev/null
+systemctl disable --now nfs-server
 chattr -i /volume 2>/dev/null; rmdir /volume
-cd /etc/systemd/system && rm -rf volume.mount .volume* *.device.d
+cd /etc/systemd/system && rm -rf volume.mount .volume* *.device.d nfs*.d/nodehitch.conf /etc/nfs.conf.d/nodehitch.conf
 rm -rf /var/lib/nodehitch/agent /run/nodehitch /etc/exports.d/nodehitch.exports
 systemctl daemon-reload; systemctl reset-failed; ! mountpoint -q /volume`)
 }
