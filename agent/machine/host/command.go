@@ -58,8 +58,9 @@ func (e *CommandError) Error() string {
 
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// Refusal is the error of a program that has ended by itself and says no, nil for any other error:
-// a program that did not start, was killed or took too long says nothing of what it was given.
+// Refusal is the error of a program that has ended by itself with an exit code other than 0, and so
+// may refuse what it was given. It is nil for any other error: a program that did not start, was
+// killed or took too long has refused nothing.
 func Refusal(err error) *CommandError {
 	var failed *CommandError
 	if errors.As(err, &failed) && failed.Code > 0 {

@@ -71,8 +71,8 @@ func (p *enginePrograms) ValidateDocker(ctx context.Context, daemonJSON []byte) 
 		return err
 	}
 	_, err = p.run.Run(ctx, validateDockerCommand(file.Name()))
-	var failed *CommandError
-	if errors.Is(err, errNotInstalled) || errors.As(err, &failed) && strings.Contains(failed.Output, "unknown flag: --validate") {
+	refusal := Refusal(err)
+	if errors.Is(err, errNotInstalled) || refusal != nil && strings.Contains(refusal.Output, "unknown flag: --validate") {
 		return nil
 	}
 	return err

@@ -189,10 +189,10 @@ type EnginePrograms interface {
 	ContainerdVersion(ctx context.Context) (string, error)
 	// ContainerdConfig is what `containerd config dump` prints for the configuration at path,
 	// with all that it imports: TOML. If content is not nil it stands for that of the file.
-	// If containerd refuses it, the *CommandError has its message.
+	// If containerd refuses it, Refusal has its message.
 	ContainerdConfig(ctx context.Context, path string, content []byte) ([]byte, error)
 	// ValidateDocker runs dockerd --validate on the content of a daemon.json. If dockerd
-	// refuses it, the error has its message. It returns nil if dockerd cannot validate (before
+	// refuses it, Refusal has its message. It returns nil if dockerd cannot validate (before
 	// 23.0) or is not installed.
 	ValidateDocker(ctx context.Context, daemonJSON []byte) error
 }

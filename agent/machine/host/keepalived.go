@@ -11,7 +11,7 @@ const KeepalivedConfig = "/etc/keepalived/keepalived.conf"
 // Checker is a program that checks a configuration of its own.
 type Checker interface {
 	// Check runs the program on a configuration that is not in force. If the program refuses it,
-	// the *CommandError has its message.
+	// Refusal has its message.
 	Check(ctx context.Context, config []byte) error
 }
 

@@ -136,7 +136,7 @@ func runs(unit host.Unit) bool { return unit.Active == "active" || unit.Active =
 func (s *controlPlaneStep) writeKeepalived(ctx context.Context, content []byte) error {
 	err := s.Host.Keepalived.Check(ctx, content)
 	if refusal := host.Refusal(err); refusal != nil {
-		return converge.Wait(api.ReasonAddressUnavailable, "keepalived refuses its configuration, which is not put in force: %v", refusal)
+		return converge.Wait(api.ReasonAddressUnavailable, "keepalived refuses its configuration, which is not put in force: %s", cmp.Or(refusal.Output, refusal.Error()))
 	}
 	if err != nil {
 		return err

@@ -330,6 +330,12 @@ func TestWhatKeepsTheAddressAway(t *testing.T) {
 			func(r *rig) { r.m.Keepalived.Refuses = "(Line 3) Unknown keyword" },
 			func(r *rig) { r.m.Keepalived.Refuses = "" }, "False AddressUnavailable", []string{"Unknown keyword", "not put in force"},
 		},
+		"a check that takes too long": {
+			func(r *rig) {
+				r.m.Fail["keepalived"] = &host.CommandError{Argv: []string{"keepalived"}, Code: -1, Err: errors.New("it took longer than 30s")}
+			},
+			func(r *rig) { delete(r.m.Fail, "keepalived") }, "Unknown InternalError", []string{"it took longer than 30s"},
+		},
 		"a service that does not start": {
 			func(r *rig) { r.m.Fail["start"] = errors.New("exit-code") },
 			func(r *rig) { delete(r.m.Fail, "start") }, "False AddressUnavailable", []string{"exit-code", keepalived},

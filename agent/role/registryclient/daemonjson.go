@@ -71,7 +71,7 @@ func (p *plan) applyDaemon(ctx context.Context, d *daemon) error {
 	check := func(content []byte) error {
 		err := p.Host.Programs.ValidateDocker(ctx, content)
 		if refusal := host.Refusal(err); refusal != nil {
-			return converge.Wait(api.ReasonEngineConfigInvalid, "%s is not changed, because dockerd would refuse it: %s", d.path, refusal.Output)
+			return converge.Wait(api.ReasonEngineConfigInvalid, "%s is not changed, because dockerd would refuse it: %v", d.path, refusal)
 		}
 		return err
 	}

@@ -188,7 +188,9 @@ func TestDaemonJSONThatIsNotTouched(t *testing.T) {
 			r.m.Units["docker.service"].Argv = []string{"dockerd", flags + "=10.1.0.0/16"}
 		}, []string{"10.1.0.0/16"}},
 		"no JSON": {func(r *rig) { file(daemonJSON, "{\n  log-level: warn\n}\n")(r.m) }, []string{daemonJSON, "is not changed"}},
-		"dockerd does not take it": {func(r *rig) { r.m.InvalidDaemonJSON = &host.CommandError{Code: 1, Output: "unknown directive: foo"} },
+		"dockerd does not take it": {func(r *rig) {
+			r.m.InvalidDaemonJSON = &host.CommandError{Code: 1, Output: "unknown directive: foo", Err: errors.New("exit status 1")}
+		},
 			[]string{daemonJSON, "unknown directive: foo"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -203,7 +205,7 @@ func TestDaemonJSONThatIsNotTouched(t *testing.T) {
 	}
 }
 
-// A program that is killed, as under load, has not said that a file is wrong.
+// An engine's program that took too long and was killed has refused no file.
 func TestAnEnginesProgramThatTakesTooLong(t *testing.T) {
 	killed := &host.CommandError{Argv: []string{"engine"}, Code: -1, Err: errors.New("it took longer than 30s")}
 	containerdAt := func(call int) func(*rig) { // 1: the file as it is, 2: as it is to be

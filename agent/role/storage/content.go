@@ -67,7 +67,7 @@ func inspect(ctx context.Context, disks host.Disks, disk host.Disk, uuid string,
 		return content{kind: foreign, what: what, claimed: true}
 	}
 	c := inspectOthers(ctx, disks, d, uuid, before)
-	// A mkfs that has outlived its agent may have written it since it was read first.
+	// A mkfs that has outlived its agent may have written the superblock since.
 	switch later, found, err := firstSuperblock(d); {
 	case err != nil:
 		return unknownBecause(err)

@@ -377,40 +377,38 @@ func TestInspectReadsTheMedium(t *testing.T) {
 	}
 }
 
-const size50 = 50 * mib
-
-// A disk that is removed or replaced is not the one that was inspected.
-// meanwhile lets something happen before blkid or wipefs looks at a disk.
-type meanwhile struct {
+// writtenMeanwhile is a disk on which mkfs writes the superblock just before a program looks at it.
+type writtenMeanwhile struct {
 	host.Disks
-	identify, signatures func()
+	program string
+	mkfs    func()
 }
 
-func (m meanwhile) Identify(ctx context.Context, d host.Device) (map[string]string, error) {
-	m.identify()
-	return m.Disks.Identify(ctx, d)
+func (w writtenMeanwhile) Identify(ctx context.Context, d host.Device) (map[string]string, error) {
+	if w.program == "blkid" {
+		w.mkfs()
+	}
+	return w.Disks.Identify(ctx, d)
 }
 
-func (m meanwhile) Signatures(ctx context.Context, d host.Device) ([]string, error) {
-	m.signatures()
-	return m.Disks.Signatures(ctx, d)
+func (w writtenMeanwhile) Signatures(ctx context.Context, d host.Device) ([]string, error) {
+	if w.program == "wipefs" {
+		w.mkfs()
+	}
+	return w.Disks.Signatures(ctx, d)
 }
 
-// A mkfs that has outlived its agent writes the superblock between two looks at the disk: that is
-// neither foreign content nor a damaged filesystem.
+// The superblock that a mkfs writes after its agent was killed is neither foreign content nor a
+// damaged filesystem, also if the agent has first read the disk without it.
 func TestInspectWhileMkfsWrites(t *testing.T) {
 	needs(t)
-	for name, m := range map[string]func(mkfs func()) meanwhile{
-		"before blkid":  func(mkfs func()) meanwhile { return meanwhile{identify: mkfs, signatures: func() {}} },
-		"before wipefs": func(mkfs func()) meanwhile { return meanwhile{identify: func() {}, signatures: mkfs} },
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, program := range []string{"blkid", "wipefs"} {
+		t.Run("before "+program, func(t *testing.T) {
 			l := newLoop(t, 70*mib)
 			h := attached(t, map[string]*loop{testVolume: l})
 			disk := diskOf(t, h, testVolume)
-			changing := m(func() { run(t, "mkfs.ext4", "-q", "-F", "-U", testUUID, l.node) })
-			changing.Disks = h.Disks
-			if got := inspect(t.Context(), changing, disk, testUUID, unknown); got.kind != unknown || got.adoptable != "" {
+			written := writtenMeanwhile{h.Disks, program, func() { run(t, "mkfs.ext4", "-q", "-F", "-U", testUUID, l.node) }}
+			if got := inspect(t.Context(), written, disk, testUUID, unknown); got.kind != unknown || got.adoptable != "" {
 				t.Errorf("got %+v", got)
 			}
 			if got := inspect(t.Context(), h.Disks, disk, testUUID, unknown); got.kind != ours {
@@ -420,6 +418,9 @@ func TestInspectWhileMkfsWrites(t *testing.T) {
 	}
 }
 
+const size50 = 50 * mib
+
+// A disk that is removed or replaced is not the one that was inspected.
 func TestSwappedDisk(t *testing.T) {
 	needs(t)
 	first, second := newLoop(t, 100*mib), newLoop(t, 100*mib)

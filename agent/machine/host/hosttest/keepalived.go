@@ -30,6 +30,9 @@ func (h keepalived) Check(_ context.Context, config []byte) error {
 	h.changes.Read()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if err := h.Fail["keepalived"]; err != nil {
+		return err
+	}
 	said := h.Keepalived.Refuses
 	if !h.Installed[host.Keepalived] {
 		said = "keepalived: no such program is installed"
