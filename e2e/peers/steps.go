@@ -28,7 +28,7 @@ func StorageSteps(volume lab.Disk) []string {
 		steps = append(steps, "mkdir -p "+directory, "chown nobody:nogroup "+directory,
 			"echo '"+directory+" "+lab.Subnet.String()+"(rw,sync,no_subtree_check,insecure,all_squash)' >>/etc/exports")
 	}
-	return append(steps, "exportfs -ra", "systemctl is-active nfs-server")
+	return append(steps, "exportfs -ra", "systemctl enable --now nfs-server")
 }
 
 // serverLine is the line of a manifest that names the NFS server.
