@@ -132,6 +132,7 @@ const (
 func (w *cluster) inventory(shared string) map[string]any {
 	w.T.Helper()
 	all, others := map[string]any{}, map[string]any{}
+	nodes := ""
 	masters := w.Of(masterPoint)
 	for _, m := range w.Up() {
 		steps := []string{"modprobe --all overlay br_netfilter || :", "sysctl --write net.ipv4.ip_forward=1", "systemctl enable --now containerd kubelet"}
@@ -147,6 +148,7 @@ func (w *cluster) inventory(shared string) map[string]any {
 		case workerPoint:
 			variables["join"] = join
 			others[m.Name()] = nil
+			nodes += " node/" + m.Name()
 		}
 		variables["prepare"] = peers.Script(steps...)
 		all[m.Name()] = peers.Host(m, variables)
@@ -164,7 +166,9 @@ func (w *cluster) inventory(shared string) map[string]any {
 				"cat >/root/pod-network.yaml <<'END'\n"+string(kube.PodNetwork)+"END\n",
 				kubectl+" apply -f /root/pod-network.yaml"),
 			"volumes": peers.Script(append(peers.RegistrationSteps(w.T, manifests, w.Of(storagePoint)[0].Address()),
-				kubectl+" wait --for=condition=Ready --timeout=5m nodes --all",
+				// kubeadm's join can end before the kubelet has registered its Node.
+				kubectl+" wait --for=create --timeout=5m"+nodes,
+				kubectl+" wait --for=condition=Ready --timeout=5m"+nodes,
 				kubectl+" --namespace kube-system rollout status --timeout=5m deployment/coredns")...),
 		}}},
 	}}}
