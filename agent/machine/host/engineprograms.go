@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,38 +9,72 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-type enginePrograms struct{ run *Runner }
+type enginePrograms struct {
+	run *Runner
+
+	version, config answer // containerd's
+}
 
 // containerdVersion matches "containerd github.com/containerd/containerd 1.6.20~ds1 …";
 // upstream's own builds put a v before the version.
 var containerdVersion = regexp.MustCompile(`^containerd \S+ v?(\d+\.\d+(\.\d+)?)`)
 
 func (p *enginePrograms) ContainerdVersion(ctx context.Context) (string, error) {
-	said, err := p.run.Run(ctx, containerdVersionCommand())
-	if err != nil {
-		return "", err
-	}
-	found := containerdVersion.FindStringSubmatch(said.Stdout)
-	if found == nil {
-		return "", fmt.Errorf("containerd --version prints %.100q, which has no version", said.Stdout)
-	}
-	return found[1], nil
+	return p.version.get("containerd", "", func() (string, bool, error) {
+		said, err := p.run.Run(ctx, containerdVersionCommand())
+		if err != nil {
+			return "", false, err
+		}
+		found := containerdVersion.FindStringSubmatch(said.Stdout)
+		if found == nil {
+			return "", false, fmt.Errorf("containerd --version prints %.100q, which has no version", said.Stdout)
+		}
+		return found[1], true, nil
+	})
 }
 
 func (p *enginePrograms) ContainerdConfig(ctx context.Context, path string, content []byte) ([]byte, error) {
-	if content != nil {
-		file, err := writeBeside(path, content)
-		if err != nil {
-			return nil, err
-		}
-		defer os.Remove(file) //nolint:errcheck // its name ends in no .toml, so that nothing imports it
-		path = file
+	if content == nil {
+		return p.ownConfig(ctx, path)
 	}
-	said, err := p.run.Run(ctx, containerdConfigCommand(path))
+	file, err := writeBeside(path, content)
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file) //nolint:errcheck // its name ends in no .toml, so that nothing imports it
+	said, err := p.run.Run(ctx, containerdConfigCommand(file))
 	return []byte(said.Stdout), err
+}
+
+// ownConfig remembers what containerd makes of a file that imports no others.
+func (p *enginePrograms) ownConfig(ctx context.Context, path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	dump, err := p.config.get("containerd", path+"\x00"+string(content), func() (string, bool, error) {
+		said, err := p.run.Run(ctx, containerdConfigCommand(path))
+		after, unread := os.ReadFile(path)
+		same := unread == nil && bytes.Equal(content, after)
+		return said.Stdout, same && importsNothing(path, content, said.Stdout), err
+	})
+	return []byte(dump), err
+}
+
+// printedImports is the line of a dump that has the imports: without a pattern that matched no
+// file, in containerd 1.
+var printedImports = regexp.MustCompile(`(?m)^imports = (.*)$`)
+
+// importsNothing is false in doubt. The files that are imported can change while the one at path
+// does not. From containerd 2.2 a file that does not name any imports /etc/containerd/conf.d.
+func importsNothing(path string, content []byte, dump string) bool {
+	printed := printedImports.FindStringSubmatch(dump)
+	return !bytes.Contains(content, []byte("imports")) &&
+		printed != nil && slices.Contains([]string{"[]", `["` + path + `"]`, "['" + path + "']"}, printed[1])
 }
 
 // writeBeside writes a file into the directory of path, where relative imports are the

@@ -68,6 +68,34 @@ func TestContainerdConfig(t *testing.T) {
 	}
 }
 
+// TestContainerdIsAskedAgain uses the installed containerd.
+func TestContainerdIsAskedAgain(t *testing.T) {
+	r, _ := runner(t)
+	p := &enginePrograms{run: r}
+	dir := t.TempDir()
+	path, dropIn := filepath.Join(dir, "config.toml"), filepath.Join(dir, "a.toml")
+	for _, c := range []struct {
+		what, file, content, wanted string
+		asked                       int64
+	}{
+		{"a file that imports nothing", path, "version = 2\noom_score = -1\n", "oom_score = -1", 1},
+		{"the same file", path, "version = 2\noom_score = -1\n", "oom_score = -1", 0},
+		{"another content", path, "version = 2\noom_score = -2\n", "oom_score = -2", 1},
+		{"imports without a file", path, "version = 2\nimports = ['" + dir + "/a*.toml']\n", "oom_score = 0", 1},
+		{"a file that it imports", dropIn, "version = 2\noom_score = -3\n", "oom_score = -3", 1},
+		{"another content of that", dropIn, "version = 2\noom_score = -4\n", "oom_score = -4", 1},
+	} {
+		if err := os.WriteFile(c.file, []byte(c.content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := r.Changes.Count().Reads
+		dump, err := p.ContainerdConfig(t.Context(), path, nil)
+		if asked := r.Changes.Count().Reads - before; err != nil || !strings.Contains(string(dump), c.wanted) || asked != c.asked {
+			t.Errorf("%s: asked %d times, want %d; %v\n%s", c.what, asked, c.asked, err, dump)
+		}
+	}
+}
+
 // TestValidateDocker uses the installed dockerd, if there is one; before 23.0 it cannot
 // validate.
 func TestValidateDocker(t *testing.T) {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 )
 
 // KubernetesVersions are the versions of the programs on the machine, such as "1.34.4"; "" for
@@ -62,54 +60,34 @@ type kubeadm struct {
 	directory  string
 	etcdCopies string
 
-	mu    sync.Mutex
-	known map[string]version // by program
-}
-
-// version is what a program printed, and the file that printed it.
-type version struct {
-	file fs.FileInfo
-	text string
+	kubeadm, kubelet answer // their versions
 }
 
 func (k *kubeadm) Versions(ctx context.Context) (v KubernetesVersions, err error) {
-	if v.Kubeadm, err = k.version(ctx, kubeadmVersionCommand()); err != nil {
+	if v.Kubeadm, err = k.version(ctx, &k.kubeadm, kubeadmVersionCommand()); err != nil {
 		return v, err
 	}
-	v.Kubelet, err = k.version(ctx, kubeletVersionCommand())
+	v.Kubelet, err = k.version(ctx, &k.kubelet, kubeletVersionCommand())
 	return v, err
 }
 
-// version asks a program once: the next pass asks again only if its file is another one.
-func (k *kubeadm) version(ctx context.Context, c Command) (string, error) {
-	name := c.Argv[0]
-	path, err := find(name)
-	if err != nil {
-		return "", nil //nolint:nilerr // it is not installed
+// version is "" if the program is not installed.
+func (k *kubeadm) version(ctx context.Context, last *answer, c Command) (string, error) {
+	text, err := last.get(c.Argv[0], "", func() (string, bool, error) {
+		said, err := k.run.Run(ctx, c)
+		if err != nil {
+			return "", false, err
+		}
+		text, err := parseKubernetesVersion(said.Stdout)
+		if err != nil {
+			return "", false, fmt.Errorf("%s %w", c.Argv[0], err)
+		}
+		return text, true, nil
+	})
+	if errors.Is(err, errNotInstalled) {
+		return "", nil
 	}
-	file, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	last, asked := k.known[name]
-	if asked && os.SameFile(last.file, file) && last.file.ModTime().Equal(file.ModTime()) && last.file.Size() == file.Size() {
-		return last.text, nil
-	}
-	said, err := k.run.Run(ctx, c)
-	if err != nil {
-		return "", err
-	}
-	text, err := parseKubernetesVersion(said.Stdout)
-	if err != nil {
-		return "", fmt.Errorf("%s %w", name, err)
-	}
-	if k.known == nil {
-		k.known = map[string]version{}
-	}
-	k.known[name] = version{file, text}
-	return text, nil
+	return text, err
 }
 
 // parseKubernetesVersion reads "v1.34.4", "Kubernetes v1.34.4" and what distributions append
