@@ -32,9 +32,10 @@ func TestKubeadmMakesAClusterOfMachines(t *testing.T) {
 	began := time.Now()
 	m.boot(l, kubelet)
 	m.makeCluster()
-	nodes := []string{"node/" + m.master.Name(), "node/" + m.worker.Name()}
-	m.kubectl(append([]string{"wait", "--for=create", "--timeout=3m"}, nodes...)...)
-	m.kubectl(append([]string{"wait", "--for=condition=Ready", "--timeout=3m"}, nodes...)...)
+	for _, node := range []lab.Node{m.master, m.worker} {
+		m.kubectl("wait", "--for=create", "--timeout=3m", "node/"+node.Name())
+		m.kubectl("wait", "--for=condition=Ready", "--timeout=3m", "node/"+node.Name())
+	}
 	c.Figure("power-on to both Nodes Ready", "%.0f s", time.Since(began).Seconds())
 	for _, node := range []lab.Node{m.master, m.worker} {
 		uuid := m.kubectl("get", "node", node.Name(), "-o", "jsonpath={.status.nodeInfo.systemUUID}")

@@ -166,8 +166,9 @@ func (w *cluster) inventory(shared string) map[string]any {
 				"cat >/root/pod-network.yaml <<'END'\n"+string(kube.PodNetwork)+"END\n",
 				kubectl+" apply -f /root/pod-network.yaml"),
 			"volumes": peers.Script(append(peers.RegistrationSteps(w.T, manifests, w.Of(storagePoint)[0].Address()),
-				// kubeadm's join can end before the kubelet has registered its Node.
-				kubectl+" wait --for=create --timeout=5m"+nodes,
+				// kubeadm's join can end before the kubelet has registered its Node. A wait for the
+				// creation of several fails at once if two are missing.
+				"for node in"+nodes+"; do "+kubectl+" wait --for=create --timeout=5m $node; done",
 				kubectl+" wait --for=condition=Ready --timeout=5m"+nodes,
 				kubectl+" --namespace kube-system rollout status --timeout=5m deployment/coredns")...),
 		}}},

@@ -39,7 +39,7 @@ func (p *enginePrograms) ContainerdVersion(ctx context.Context) (string, error) 
 
 func (p *enginePrograms) ContainerdConfig(ctx context.Context, path string, content []byte) ([]byte, error) {
 	if content == nil {
-		return p.ownConfig(ctx, path)
+		return p.fileConfig(ctx, path)
 	}
 	file, err := writeBeside(path, content)
 	if err != nil {
@@ -50,8 +50,8 @@ func (p *enginePrograms) ContainerdConfig(ctx context.Context, path string, cont
 	return []byte(said.Stdout), err
 }
 
-// ownConfig remembers what containerd makes of a file that imports no others.
-func (p *enginePrograms) ownConfig(ctx context.Context, path string) ([]byte, error) {
+// fileConfig remembers what containerd makes of a file that imports no others.
+func (p *enginePrograms) fileConfig(ctx context.Context, path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -65,16 +65,23 @@ func (p *enginePrograms) ownConfig(ctx context.Context, path string) ([]byte, er
 	return []byte(dump), err
 }
 
-// printedImports is the line of a dump that has the imports: without a pattern that matched no
-// file, in containerd 1.
-var printedImports = regexp.MustCompile(`(?m)^imports = (.*)$`)
+var (
+	// noImports is how `containerd config default` writes that a file imports nothing.
+	noImports = regexp.MustCompile(`(?m)^imports = \[\]$`)
+	// mayImport finds the key in any spelling that a version of containerd accepts.
+	mayImport = regexp.MustCompile(`(?i)imports|\\u`)
+	// printedImports finds the imports in a dump. containerd 1 prints the files that it has read,
+	// among them the first; containerd 2 prints the patterns, and from 2.2 that of
+	// /etc/containerd/conf.d even if the file does not have it.
+	printedImports = regexp.MustCompile(`(?m)^imports = (.*)$`)
+)
 
-// importsNothing is false in doubt. The files that are imported can change while the one at path
-// does not. From containerd 2.2 a file that does not name any imports /etc/containerd/conf.d.
+// importsNothing is false in doubt: a file that is imported can change or come while the one at
+// path stays the same.
 func importsNothing(path string, content []byte, dump string) bool {
 	printed := printedImports.FindStringSubmatch(dump)
-	return !bytes.Contains(content, []byte("imports")) &&
-		printed != nil && slices.Contains([]string{"[]", `["` + path + `"]`, "['" + path + "']"}, printed[1])
+	return !mayImport.Match(noImports.ReplaceAll(content, nil)) &&
+		printed != nil && slices.Contains([]string{"[]", `["` + path + `"]`}, printed[1])
 }
 
 // writeBeside writes a file into the directory of path, where relative imports are the

@@ -68,10 +68,15 @@ func TestContainerdConfig(t *testing.T) {
 	}
 }
 
-// TestContainerdIsAskedAgain uses the installed containerd.
+// TestContainerdIsAskedAgain uses the installed containerd, which is before 2.2.
 func TestContainerdIsAskedAgain(t *testing.T) {
 	r, _ := runner(t)
 	p := &enginePrograms{run: r}
+	for range 2 {
+		if said, err := p.ContainerdVersion(t.Context()); err != nil || said == "" || r.Changes.Count().Reads != 1 {
+			t.Fatalf("the version is %q, %v; %s", said, err, r.Changes.Count())
+		}
+	}
 	dir := t.TempDir()
 	path, dropIn := filepath.Join(dir, "config.toml"), filepath.Join(dir, "a.toml")
 	for _, c := range []struct {
@@ -92,6 +97,28 @@ func TestContainerdIsAskedAgain(t *testing.T) {
 		dump, err := p.ContainerdConfig(t.Context(), path, nil)
 		if asked := r.Changes.Count().Reads - before; err != nil || !strings.Contains(string(dump), c.wanted) || asked != c.asked {
 			t.Errorf("%s: asked %d times, want %d; %v\n%s", c.what, asked, c.asked, err, dump)
+		}
+	}
+}
+
+func TestImportsNothing(t *testing.T) {
+	const path = "/etc/containerd/config.toml"
+	for _, c := range []struct {
+		content, printed string
+		want             bool
+	}{
+		{"version = 2\n", `imports = ["` + path + `"]`, true},
+		{"version = 3\n", "imports = []", true},
+		{"imports = []\nversion = 2\n", "imports = []", true},
+		{"version = 2\n", `imports = ["` + path + `", "/etc/containerd/a.toml"]`, false},
+		{"version = 3\n", "imports = ['/etc/containerd/conf.d/*.toml']", false},
+		{"imports = ['/etc/containerd/conf.d/*.toml']\n", `imports = ["` + path + `"]`, false},
+		{"IMPORTS = ['/etc/containerd/conf.d/*.toml']\n", `imports = ["` + path + `"]`, false},
+		{`"\u0069mports" = ['/etc/containerd/conf.d/*.toml']`, `imports = ["` + path + `"]`, false},
+		{"version = 2\n", "", false},
+	} {
+		if got := importsNothing(path, []byte(c.content), "version = 2\n"+c.printed+"\n[plugins]\n  imports = []\n"); got != c.want {
+			t.Errorf("of %q, printed as %q: %t, want %t", c.content, c.printed, got, c.want)
 		}
 	}
 }

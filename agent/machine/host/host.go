@@ -189,8 +189,9 @@ type EnginePrograms interface {
 	ContainerdVersion(ctx context.Context) (string, error)
 	// ContainerdConfig is what `containerd config dump` prints for the configuration at path,
 	// with all that it imports: TOML. If content is not nil it stands for that of the file.
-	// If containerd refuses it, Refusal has its message. What it has printed is returned again
-	// as long as nothing can have changed it.
+	// If containerd refuses it, Refusal has its message. Of a file that imports no others, what
+	// containerd printed is returned again for some minutes, unless the file or containerd is
+	// another one.
 	ContainerdConfig(ctx context.Context, path string, content []byte) ([]byte, error)
 	// ValidateDocker runs dockerd --validate on the content of a daemon.json. If dockerd
 	// refuses it, Refusal has its message. It returns nil if dockerd cannot validate (before

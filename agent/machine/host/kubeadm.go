@@ -60,14 +60,14 @@ type kubeadm struct {
 	directory  string
 	etcdCopies string
 
-	kubeadm, kubelet answer // their versions
+	kubeadmVersion, kubeletVersion answer
 }
 
 func (k *kubeadm) Versions(ctx context.Context) (v KubernetesVersions, err error) {
-	if v.Kubeadm, err = k.version(ctx, &k.kubeadm, kubeadmVersionCommand()); err != nil {
+	if v.Kubeadm, err = k.version(ctx, &k.kubeadmVersion, kubeadmVersionCommand()); err != nil {
 		return v, err
 	}
-	v.Kubelet, err = k.version(ctx, &k.kubelet, kubeletVersionCommand())
+	v.Kubelet, err = k.version(ctx, &k.kubeletVersion, kubeletVersionCommand())
 	return v, err
 }
 

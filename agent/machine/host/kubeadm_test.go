@@ -82,7 +82,7 @@ func TestVersionsOfKubernetes(t *testing.T) {
 func TestAProgramThatIsMissingHasNoVersion(t *testing.T) {
 	r, _ := runner(t)
 	k := &kubeadm{run: r}
-	if got, err := k.version(t.Context(), &k.kubelet, Command{Argv: []string{"no-such-program"}}); got != "" || err != nil {
+	if got, err := k.version(t.Context(), &k.kubeletVersion, Command{Argv: []string{"no-such-program"}}); got != "" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
