@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lastingAnswer is how long an answer holds. What no key sees, such as a new program behind a
-// script of the same name, is wrong no longer than that.
+// lastingAnswer is how long an answer holds at most. A change that answer does not see, such as a
+// new program that the same script starts, is seen when it is over.
 const lastingAnswer = 10 * time.Minute
 
 // answer is what a program said when it was asked. It holds as long as the program's file and
@@ -28,7 +28,7 @@ func (a *answer) get(program, given string, ask func() (said string, lasts bool,
 	defer a.mu.Unlock()
 	file, now := programFile(program), time.Now()
 	if file != nil && a.program != nil && os.SameFile(a.program, file) && a.program.ModTime().Equal(file.ModTime()) &&
-		a.given == given && now.Sub(a.at) < lastingAnswer {
+		a.program.Size() == file.Size() && a.given == given && now.Sub(a.at) < lastingAnswer {
 		return a.said, nil
 	}
 	said, lasts, err := ask()

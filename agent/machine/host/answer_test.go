@@ -11,8 +11,8 @@ import (
 func TestAnswer(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	written := time.Unix(1, 0)
-	write := func(at time.Time) {
-		if err := errors.Join(os.WriteFile(program, nil, 0o700), os.Chtimes(program, at, at)); err != nil {
+	write := func(content string, at time.Time) {
+		if err := errors.Join(os.WriteFile(program, []byte(content), 0o700), os.Chtimes(program, at, at)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -26,16 +26,17 @@ func TestAnswer(t *testing.T) {
 		asked       bool
 	}{
 		{"a program that is not installed", "", nil, true, failure, true},
-		{"a first answer", "", func() { write(written) }, true, nil, true},
+		{"a first answer", "", func() { write("", written) }, true, nil, true},
 		{"the same program", "", nil, true, nil, false},
 		{"something else that decides it", "other", nil, true, nil, true},
 		{"a program that is replaced", "other", func() {
 			if err := os.Rename(program, program+".before"); err != nil {
 				t.Fatal(err)
 			}
-			write(written)
+			write("", written)
 		}, true, nil, true},
-		{"a program that is written", "other", func() { write(written.Add(time.Second)) }, true, nil, true},
+		{"a program that is written", "other", func() { write("", written.Add(time.Second)) }, true, nil, true},
+		{"a program that is longer", "other", func() { write("longer", written.Add(time.Second)) }, true, nil, true},
 		{"an answer of long ago", "other", func() { a.at = a.at.Add(-lastingAnswer) }, true, nil, true},
 		{"a failure", "failing", nil, true, failure, true},
 		{"after a failure", "failing", nil, false, nil, true},
