@@ -21,30 +21,41 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// replicas start controllers that share an etcd, each with a directory of its own.
+// replicas start controllers that share an etcd and a seal key, each with a directory of its own.
 type replicas struct {
 	t    *testing.T
 	etcd *etcdtest.Cluster
-	// first is the directory of the first one, whose keys the others have.
-	first string
+	key  string
 }
 
-func (r *replicas) begin(id string, files []*os.File, environ ...string) *process {
-	r.t.Helper()
-	dir := r.t.TempDir()
-	if r.first == "" {
-		r.first = dir
-	} else if out, err := exec.CommandContext(r.t.Context(), "cp", "-a", filepath.Join(r.first, "data"), dir).CombinedOutput(); err != nil { // with the modes
-		r.t.Fatalf("%v: %s", err, out)
+func openReplicas(t *testing.T) *replicas {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "seal.key")
+	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	environ = append(environ, "NODEHITCH_CONTROLLER_STORE_ETCD_ENDPOINTS="+strings.Join(r.etcd.Endpoints(), ","), "NODEHITCH_CONTROLLER_REPLICA_ID="+id)
-	return begin(r.t, dir, files, environ...)
+	return &replicas{t: t, etcd: etcdtest.Open(t, 1), key: key}
+}
+
+// begin starts a controller that serves only while it is the leader.
+func (r *replicas) begin(id string, environ ...string) *process {
+	r.t.Helper()
+	environ = append(environ, "NODEHITCH_CONTROLLER_STORE_ETCD_ENDPOINTS="+strings.Join(r.etcd.Endpoints(), ","),
+		"NODEHITCH_CONTROLLER_REPLICA_ID="+id, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+r.key)
+	return begin(r.t, r.t.TempDir(), nil, environ...)
+}
+
+// follow starts a controller that the others know. It hands requests to the leader unless it is the leader itself.
+func (r *replicas) follow(id string) *process {
+	r.t.Helper()
+	address := loopback.FreeAddress(r.t)
+	return r.begin(id, "NODEHITCH_CONTROLLER_REPLICA_URL=https://"+address, "NODEHITCH_CONTROLLER_REPLICA_LISTEN="+address)
 }
 
 func TestAStandbyBecomesTheLeader(t *testing.T) {
 	t.Parallel()
-	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	first := r.begin("c1", nil)
+	r := openReplicas(t)
+	first := r.begin("c1")
 	first.told("READY=1")
 	first.says("listen=")
 	if status, body := first.call("PUT", instance, spec(t)); status != http.StatusCreated {
@@ -52,7 +63,7 @@ func TestAStandbyBecomesTheLeader(t *testing.T) {
 	}
 
 	address := loopback.FreeAddress(t)
-	second := r.begin("c2", nil, "NODEHITCH_CONTROLLER_LISTEN="+address)
+	second := r.begin("c2", "NODEHITCH_CONTROLLER_LISTEN="+address)
 	second.told("READY=1")
 	second.told("STATUS=Standby; the leader is \"c1\"")
 	if status, body := second.call("GET", instance, nil); status != http.StatusServiceUnavailable || !strings.Contains(body, `the leader is \"c1\"`) {
@@ -73,7 +84,7 @@ func TestAStandbyBecomesTheLeader(t *testing.T) {
 	if text := scrape(t, second.says(`metrics=(\S+)`)[1]); !strings.Contains(text, "nodehitch_replica_is_leader 1") {
 		t.Error("the metrics of the leader do not say that it is")
 	}
-	standby := r.begin("c3", nil, "WATCHDOG_USEC=2000000")
+	standby := r.begin("c3", "WATCHDOG_USEC=2000000")
 	standby.told("STATUS=Standby; the leader is \"c2\"")
 	standby.told("WATCHDOG=1")
 	if err := standby.stop(); err != nil {
@@ -84,29 +95,14 @@ func TestAStandbyBecomesTheLeader(t *testing.T) {
 	}
 }
 
-// followers give what starts controllers that know each other. Only one of them is the leader.
-func (r *replicas) followers() func(id string) *process {
-	r.t.Helper()
-	key := filepath.Join(r.t.TempDir(), "seal.key")
-	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	return func(id string) *process {
-		address := loopback.FreeAddress(r.t)
-		r.first = "" // no file of another one
-		return r.begin(id, nil, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+key, "NODEHITCH_CONTROLLER_REPLICA_URL=https://"+address, "NODEHITCH_CONTROLLER_REPLICA_LISTEN="+address)
-	}
-}
-
 // The leader is killed: hitchctl goes on to the follower, waits there for it to become the leader,
 // and the change is made once.
 func TestHitchctlWaitsForATakeover(t *testing.T) {
 	t.Parallel()
-	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	begin := r.followers()
-	first := begin("c1")
+	r := openReplicas(t)
+	first := r.follow("c1")
 	address := first.says(`listen=(\S+) .*pin=sha256:`)[1]
-	follower := begin("c2")
+	follower := r.follow("c2")
 	addressOfFollower := follower.says(`requests are handed to the leader.* listen=(\S+)`)[1]
 
 	dir := t.TempDir()
@@ -150,11 +146,10 @@ func TestHitchctlWaitsForATakeover(t *testing.T) {
 // Each of two controllers that know each other serves, and only one of them is the leader.
 func TestAFollowerHandsRequestsToTheLeader(t *testing.T) {
 	t.Parallel()
-	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	begin := r.followers()
-	first := begin("c1")
+	r := openReplicas(t)
+	first := r.follow("c1")
 	first.says("listen=.*pin=sha256:")
-	follower := begin("c2")
+	follower := r.follow("c2")
 	address := follower.says(`requests are handed to the leader.* listen=(\S+)`)[1]
 	if status, body := follower.call("PUT", instance, spec(t)); status != http.StatusCreated {
 		t.Fatalf("at the follower: %d %s", status, body)
@@ -195,8 +190,8 @@ func TestAFollowerHandsRequestsToTheLeader(t *testing.T) {
 // etcd that is gone ends the term, and so the process.
 func TestALeaderWhoseTermIsOverEnds(t *testing.T) {
 	t.Parallel()
-	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	p := r.begin("c1", nil)
+	r := openReplicas(t)
+	p := r.begin("c1")
 	p.says("listen=")
 	r.etcd.Members[0].Kill()
 	if err := <-p.exit; err == nil || !strings.Contains(p.logged(), "nodehitch-controller: etcd has not confirmed in time that this controller is the leader") {
@@ -206,8 +201,8 @@ func TestALeaderWhoseTermIsOverEnds(t *testing.T) {
 
 func TestWhatAReplicaRefuses(t *testing.T) {
 	t.Parallel()
-	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	running := r.begin("c1", nil)
+	r := openReplicas(t)
+	running := r.begin("c1")
 	running.says("listen=")
 	for name, c := range map[string]struct {
 		files   bool
@@ -217,7 +212,7 @@ func TestWhatAReplicaRefuses(t *testing.T) {
 	}{
 		"a store of its own": {prepare: func(dir string) error { return os.WriteFile(filepath.Join(dir, "data", "store.db"), nil, 0o600) },
 			says: "there is a store of this controller alone"},
-		"a data directory that is in use": {environ: []string{"NODEHITCH_CONTROLLER_DATA_DIRECTORY=" + filepath.Join(r.first, "data")},
+		"a data directory that is in use": {environ: []string{"NODEHITCH_CONTROLLER_DATA_DIRECTORY=" + filepath.Join(running.dir, "data")},
 			says: "another controller is running with it"},
 		"etcd's certificates that are not there": {environ: []string{"NODEHITCH_CONTROLLER_STORE_ETCD_ENDPOINTS=https://127.0.0.1:1", "NODEHITCH_CONTROLLER_STORE_ETCD_CA=/absent.pem"},
 			says: "reading the root certificates of etcd: open /absent.pem"},

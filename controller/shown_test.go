@@ -1,35 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/e2e/kube/etcdtest"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
-
-// followers start controllers that know each other.
-func followers(t *testing.T, r *replicas) (begin func(id string) *process) {
-	t.Helper()
-	key := filepath.Join(t.TempDir(), "seal.key")
-	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return func(id string) *process {
-		address := loopback.FreeAddress(t)
-		p := r.begin(id, nil, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+key, "NODEHITCH_CONTROLLER_REPLICA_URL=https://"+address, "NODEHITCH_CONTROLLER_REPLICA_LISTEN="+address)
-		r.first = "" // the others get no file of it
-		return p
-	}
-}
 
 // shown is the replicas by their ids, as this one answers.
 func (p *process) shown() map[string]wire.Replica {
@@ -59,11 +40,10 @@ func gauge(text, name string) string {
 // follow. One that was killed is gone once its lease has ended.
 func TestReplicasAreShown(t *testing.T) {
 	t.Parallel()
-	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	begin := followers(t, r)
-	first := begin("c1")
+	r := openReplicas(t)
+	first := r.follow("c1")
 	first.says("pin=sha256:")
-	second, third := begin("c2"), begin("c3")
+	second, third := r.follow("c2"), r.follow("c3")
 	atSecond := second.says(`requests are handed to the leader.* metrics=(\S+)`)[1]
 	third.says("requests are handed to the leader")
 
@@ -118,10 +98,10 @@ func TestReplicasAreShown(t *testing.T) {
 // A controller that serves while it is the leader only is a replica too, and has no state before.
 func TestAStandbyIsShown(t *testing.T) {
 	t.Parallel()
-	r := &replicas{t: t, etcd: etcdtest.Open(t, 1)}
-	first := r.begin("c1", nil)
+	r := openReplicas(t)
+	first := r.begin("c1")
 	first.says("listen=")
-	second := r.begin("c2", nil)
+	second := r.begin("c2")
 	second.told("STATUS=Standby; the leader is \"c1\"")
 	var all map[string]wire.Replica
 	loopback.Until(t, "the leader knows it", func() bool { all = first.shown(); return len(all) == 2 })
