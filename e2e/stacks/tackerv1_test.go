@@ -189,7 +189,8 @@ func (v *v1) call(name string, request, keywords object) (raised string) {
 	if strings.HasPrefix(name, "change_") {
 		requestName = "change_ext_conn_request"
 	}
-	info := object{"flavour_id": "simple", "instance_id": v.stack, "additional_params": v.instantiated, "vnfc_resource_info": v.vnfcs()}
+	info := object{"flavour_id": "simple", "instance_id": v.stack, "additional_params": v.instantiated, "vnfc_resource_info": v.vnfcs(),
+		"virtual_storage_resource_info": []object{}} // no VDU of the packages requires a volume
 	v.tacker.python(&outcome, object{"hook": name, "request_name": requestName, "request": request, "keywords": keywords,
 		"vnf_instance": object{"id": v.id, "vnf_instance_name": "vnf-" + v.id, "tenant_id": "tenant", "vnfd_id": v.vnfd, "vim_connection_info": []object{}, "instantiated_vnf_info": info}}, "hook.py")
 	if outcome.Request != nil {
@@ -207,7 +208,7 @@ func (v *v1) vnfcs() []object {
 	v.T.Helper()
 	list := []object{}
 	for _, s := range v.servers() {
-		list = append(list, object{"id": v.vnfc(s), "vdu_id": s.Name, "compute_resource": object{"resource_id": s.PhysicalID}})
+		list = append(list, object{"id": v.vnfc(s), "vdu_id": s.Name, "compute_resource": object{"resource_id": s.PhysicalID}, "storage_resource_ids": []string{}})
 	}
 	return list
 }
