@@ -121,22 +121,6 @@ var (
 	}
 )
 
-// makings are all runs.
-var makings = slices.Concat(
-	runs("the-master", 1, 1, maker, itself, ofMakers),
-	runs("the-worker", 1, 1, theWorker, itself, ofWorkers),
-	runs("a-joining-master", 2, 0, joining, itself, ofJoining),
-	runs("the-owner-while-another", 3, 1, joining, theMaker, ofOwners),
-	runs("all-when-the-master", 1, 1, maker, everyone, ofMakers[6:14:14]),
-	struck(runs("the-master", 1, 1, maker, itself, []moment{{"has-an-etcd-that-has-not-begun", "curl --silent --fail --output /dev/null http://127.0.0.1:2381/health", ""}}),
-		func(m *making) { m.harm = cutEtcdShort }),
-	struck(runs("the-controller-and-the-master", 1, 1, maker, itself, ofMakers[9:12:12]), func(m *making) { m.controller = true }),
-	repeated(4, making{name: "the-controller-at-each-progress", masters: 1, workers: 1, controller: true}),
-	repeated(1, making{name: "the-controller-at-each-progress-of-three", masters: 3, workers: 1, controller: true}),
-	repeated(3, making{name: "the-agents-at-each-action", masters: 1, workers: 1, agents: true}),
-	repeated(1, making{name: "the-agents-at-each-action-of-three", masters: 3, workers: 1, agents: true}),
-)
-
 func runs(name string, masters, workers int, at func(*cluster) *sitetest.Machine, lose func(*cluster, *sitetest.Machine) []*sitetest.Machine, moments []moment) (all []making) {
 	for _, m := range moments {
 		all = append(all, making{name: name + "-" + m.name, masters: masters, workers: workers, at: at, moment: m, lose: lose})
@@ -159,11 +143,38 @@ func repeated(times int, m making) (all []making) {
 	return all
 }
 
-// TestFaultsWhileClustersAreMade makes a cluster for each of the makings. A power cut of a container
-// loses its processes, and no write: what a disk loses is the matter of e2e/powercut.
-func TestFaultsWhileClustersAreMade(t *testing.T) {
+func TestPowerCutsWhileAClusterOfOneMasterIsMade(t *testing.T) {
+	makeAll(t, "made-under-power-cuts", "machines of a cluster with one master lose their power at named moments", slices.Concat(
+		runs("the-master", 1, 1, maker, itself, ofMakers),
+		runs("the-worker", 1, 1, theWorker, itself, ofWorkers),
+		runs("all-when-the-master", 1, 1, maker, everyone, ofMakers[6:14:14]),
+		struck(runs("the-master", 1, 1, maker, itself, []moment{{"has-an-etcd-that-has-not-begun", "curl --silent --fail --output /dev/null http://127.0.0.1:2381/health", ""}}),
+			func(m *making) { m.harm = cutEtcdShort }),
+		struck(runs("the-controller-and-the-master", 1, 1, maker, itself, ofMakers[9:12:12]), func(m *making) { m.controller = true }),
+	))
+}
+
+func TestPowerCutsWhileMastersJoin(t *testing.T) {
+	makeAll(t, "joined-under-power-cuts", "masters that join, and the first one meanwhile, lose their power at named moments", slices.Concat(
+		runs("a-joining-master", 2, 0, joining, itself, ofJoining),
+		runs("the-owner-while-another", 3, 1, joining, theMaker, ofOwners),
+	))
+}
+
+func TestKillsWhileClustersAreMade(t *testing.T) {
+	makeAll(t, "made-under-kills", "agents are killed at each action, the controller at each progress", slices.Concat(
+		repeated(4, making{name: "the-controller-at-each-progress", masters: 1, workers: 1, controller: true}),
+		repeated(1, making{name: "the-controller-at-each-progress-of-three", masters: 3, workers: 1, controller: true}),
+		repeated(3, making{name: "the-agents-at-each-action", masters: 1, workers: 1, agents: true}),
+		repeated(1, making{name: "the-agents-at-each-action-of-three", masters: 3, workers: 1, agents: true}),
+	))
+}
+
+// makeAll makes a cluster for each of the makings.
+func makeAll(t *testing.T, name, faults string, makings []making) {
+	t.Helper()
 	results.LongOnly(t)
-	r := results.Begin(t, suite, "made-under-faults", "agents are killed at each action, the controller at each progress, machines lose their power at named moments: each time one cluster comes of it, without a half master, without an etcd member that has no Node, and with nothing for a person to do")
+	r := results.Begin(t, suite, name, faults+": each time one cluster comes of it, without a half master, without an etcd member that has no Node, and with nothing for a person to do")
 	var took []time.Duration
 	for _, m := range makings {
 		t.Run(m.name, func(t *testing.T) {
@@ -203,7 +214,8 @@ func (w *cluster) make(r *results.Case, m making) {
 	w.one()
 }
 
-// cutPower waits for the moment, and lets the machines boot again.
+// cutPower waits for the moment, and lets the machines boot again. A power cut of a container loses its
+// processes, and no write: what a disk loses is the matter of e2e/powercut.
 func (w *cluster) cutPower(m making) {
 	w.T.Helper()
 	at := m.at(w)

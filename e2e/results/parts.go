@@ -34,8 +34,7 @@ const PartLimit = 70 * time.Minute
 // Parts is how `make e2e` is divided, in this order: each test of e2e belongs to one part,
 // and those of the nodes' roles to one more for each further system.
 // None should need more than 35 minutes of a quiet machine with two cores, but for TestAutoHeal,
-// which waits through more than an hour, TestKept, whose machines are emulated, and the sixty clusters
-// of TestFaultsWhileClustersAreMade.
+// which waits through more than an hour, and TestKept, whose machines are emulated.
 var Parts = [][]Suite{
 	{{Package: "./e2e/powercut", Tests: []string{"TestKilledAtEveryStep", "TestPowerCuts", "TestPowerCutsWhileAVolumeGrows", "TestThePlanOfCuts"}}},
 	{
@@ -144,13 +143,14 @@ var Parts = [][]Suite{
 	{{Package: "./e2e/monitoring", Tests: []string{"TestAutoHeal"}}},
 	{{Package: "./e2e/cluster", Tests: []string{"TestKept", "TestOldServerMayWrite"}}},
 	{{Package: "./e2e/cluster", Tests: []string{"TestKept"}, System: image.Debian13}},
-	{{Package: "./e2e/kubernetes", Tests: []string{"TestFaultsWhileClustersAreMade"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestPowerCutsWhileAClusterOfOneMasterIsMade"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestCertificates", "TestEtcdRestored", "TestQuorumLost"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestBareMachines", "TestBareMachinesWhoseAgentsAreKilled", "TestBesideAnsible", "TestWrongKernel", "TestWrongMachines"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestARecoveryOfYesterdayGoesOn", "TestLife", "TestTheFirstStepKeepsTheManifest", "TestTheRecoveryIsRepeatedUntilItHasEnded",
 		"TestTheRecoveryStops", "TestTheRestoreKeepsTheData", "TestTheRestoreStopsAtThatOfLongAgo", "TestThreeMasters", "TestVolumes"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestUpgrade"}}},
 	{{Package: "./e2e/kubernetes", Tests: []string{"TestNextMinor", "TestUpgradeThatIsCancelled", "TestUpgradeWhoseAgentsAreKilled"}}},
+	{{Package: "./e2e/kubernetes", Tests: []string{"TestKillsWhileClustersAreMade", "TestPowerCutsWhileMastersJoin"}}},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`
