@@ -23,25 +23,26 @@ import (
 
 // replicas start controllers that share an etcd and a seal key, each with a directory of its own.
 type replicas struct {
-	t    *testing.T
-	etcd *etcdtest.Cluster
-	key  string
+	t           *testing.T
+	etcd        *etcdtest.Cluster
+	sealKeyFile string
 }
 
+// openReplicas starts their etcd, and no controller yet.
 func openReplicas(t *testing.T) *replicas {
 	t.Helper()
-	key := filepath.Join(t.TempDir(), "seal.key")
-	if err := os.WriteFile(key, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "seal.key")
+	if err := os.WriteFile(file, bytes.Repeat([]byte("k"), 32), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &replicas{t: t, etcd: etcdtest.Open(t, 1), key: key}
+	return &replicas{t: t, etcd: etcdtest.Open(t, 1), sealKeyFile: file}
 }
 
-// begin starts a controller that serves only while it is the leader.
+// begin starts a controller that serves only while it is the leader, unless environ says otherwise.
 func (r *replicas) begin(id string, environ ...string) *process {
 	r.t.Helper()
 	environ = append(environ, "NODEHITCH_CONTROLLER_STORE_ETCD_ENDPOINTS="+strings.Join(r.etcd.Endpoints(), ","),
-		"NODEHITCH_CONTROLLER_REPLICA_ID="+id, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+r.key)
+		"NODEHITCH_CONTROLLER_REPLICA_ID="+id, "NODEHITCH_CONTROLLER_SEAL_KEY_FILE="+r.sealKeyFile)
 	return begin(r.t, r.t.TempDir(), nil, environ...)
 }
 

@@ -144,7 +144,7 @@ func repeated(times int, m making) (all []making) {
 }
 
 func TestPowerCutsWhileAClusterOfOneMasterIsMade(t *testing.T) {
-	makeAll(t, "made-under-power-cuts", "machines of a cluster with one master lose their power at named moments", slices.Concat(
+	makeAll(t, "made-under-power-cuts", "machines of a cluster with one master lose their power at named moments, in some runs the controller is killed at each progress too", slices.Concat(
 		runs("the-master", 1, 1, maker, itself, ofMakers),
 		runs("the-worker", 1, 1, theWorker, itself, ofWorkers),
 		runs("all-when-the-master", 1, 1, maker, everyone, ofMakers[6:14:14]),

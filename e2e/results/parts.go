@@ -34,7 +34,8 @@ const PartLimit = 70 * time.Minute
 // Parts is how `make e2e` is divided, in this order: each test of e2e belongs to one part,
 // and those of the nodes' roles to one more for each further system.
 // None should need more than 35 minutes of a quiet machine with two cores, but for TestAutoHeal,
-// which waits through more than an hour, and TestKept, whose machines are emulated.
+// which waits through more than an hour, TestKept, whose machines are emulated, and the many clusters
+// of TestPowerCutsWhileAClusterOfOneMasterIsMade.
 var Parts = [][]Suite{
 	{{Package: "./e2e/powercut", Tests: []string{"TestKilledAtEveryStep", "TestPowerCuts", "TestPowerCutsWhileAVolumeGrows", "TestThePlanOfCuts"}}},
 	{

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// lastingAnswer is how long an answer holds at most. A change that answer does not see, such as a
-// new program that the same script starts, is seen when it is over.
+// lastingAnswer is how long an answer holds at most. A change that the program's file does not show,
+// such as a new program that the same script starts, is noticed no later than that.
 const lastingAnswer = 10 * time.Minute
 
 // answer is what a program said when it was asked. It holds as long as the program's file and
