@@ -7,10 +7,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/unit"
 	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -37,10 +39,10 @@ func (v *victim) format(ctx context.Context, at step, kill func(pid int)) (path 
 	if err != nil {
 		return nil, false, err
 	}
-	names := strings.NewReplacer(strings.TrimSpace(string(device)), "the volume", blank.disk.VolumeID, "the volume", blank.name, "the volume")
+	names := sameNames(strings.TrimSpace(string(device)), blank.disk.VolumeID, blank.name, unit.UnitNamePathEscape(blank.disk.Link()), unit.UnitNamePathEscape(blank.name))
 	count := map[boundary]int{}
 	seen := func(b boundary) {
-		if b.on = names.Replace(b.on); len(path) == 0 && b.on != "the volume" {
+		if b.on = names(b.on); len(path) == 0 && b.on != "the volume" {
 			return
 		}
 		switch {
@@ -73,6 +75,21 @@ func (v *victim) format(ctx context.Context, at step, kill func(pid int)) (path 
 		path = upToReport(path)
 	}
 	return path, killed, err
+}
+
+// unfinished is how the name of a file ends that is to replace another one; its digits are chosen anew each time.
+var unfinished = regexp.MustCompile(`\.[0-9]+\.new$`)
+
+// sameNames gives what is of one volume the name that it has in every round.
+func sameNames(ofVolume ...string) func(string) string {
+	var pairs []string
+	for _, name := range ofVolume {
+		pairs = append(pairs, name, "the volume")
+	}
+	names := strings.NewReplacer(pairs...)
+	return func(name string) string {
+		return unfinished.ReplaceAllString(names.Replace(name), ".new")
+	}
 }
 
 // awaitReport waits until the agent has been killed, or kills it when it has finished.
