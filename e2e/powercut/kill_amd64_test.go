@@ -45,11 +45,8 @@ func (v *victim) format(ctx context.Context, at step, kill func(pid int)) (path 
 		if b.on = names(b.on); len(path) == 0 && b.on != "the volume" {
 			return
 		}
-		switch {
-		case strings.HasPrefix(b.on, "/dev/"):
+		if strings.HasPrefix(b.on, "/dev/") {
 			return // another device, to read
-		case strings.HasPrefix(b.on, "socket:"):
-			b.on = "a socket" // it has another number each time
 		}
 		count[b]++
 		now := step{b, count[b]}
@@ -80,7 +77,8 @@ func (v *victim) format(ctx context.Context, at step, kill func(pid int)) (path 
 // unfinished is how the name of a file ends that is to replace another one; its digits are chosen anew each time.
 var unfinished = regexp.MustCompile(`\.[0-9]+\.new$`)
 
-// sameNames gives what is of one volume the name that it has in every round.
+// sameNames gives each thing a name that it has in every round, whatever the names of its volume
+// and the numbers that are chosen anew.
 func sameNames(ofVolume ...string) func(string) string {
 	var pairs []string
 	for _, name := range ofVolume {
@@ -88,6 +86,9 @@ func sameNames(ofVolume ...string) func(string) string {
 	}
 	names := strings.NewReplacer(pairs...)
 	return func(name string) string {
+		if strings.HasPrefix(name, "socket:") {
+			return "a socket"
+		}
 		return unfinished.ReplaceAllString(names.Replace(name), ".new")
 	}
 }
