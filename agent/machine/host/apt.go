@@ -51,12 +51,19 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	names := a.packagesOf(missing)
 	err = a.install(ctx, names, proxy)
 	if interruptedDpkg(err) {
-		if err = a.do(ctx, dpkgRepairCommand(), proxy); err == nil {
-			err = a.install(ctx, names, proxy)
-		}
+		failed := a.do(ctx, dpkgRepairCommand(), proxy)
+		err = after("dpkg --configure -a", failed, a.install(ctx, names, proxy))
 	}
 	if staleLists(err) && time.Since(a.updated) > updateEvery {
-		err = a.updateAndInstall(ctx, names, proxy)
+		failed := a.do(ctx, aptUpdateCommand(), proxy)
+		if failed == nil {
+			a.updated = time.Now()
+		}
+		err = after("apt-get update", failed, a.install(ctx, names, proxy))
+	}
+	if brokenPackages(err) {
+		failed := a.do(ctx, aptRepairCommand(), proxy)
+		err = after("apt-get install --fix-broken", failed, a.install(ctx, names, proxy))
 	}
 	switch {
 	case err == nil:
@@ -68,19 +75,14 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	}
 }
 
-// updateAndInstall installs also after a failed update: one source that does not answer fails
-// it, and the lists of the others are there. If the installation fails too, the message of the
-// update stands beside its own: the package may be that source's.
-func (a *apt) updateAndInstall(ctx context.Context, names []string, proxy Proxy) error {
-	failed := a.do(ctx, aptUpdateCommand(), proxy)
-	if failed == nil {
-		a.updated = time.Now()
-	}
-	err := a.install(ctx, names, proxy)
+// after is the error of an installation, with that of the command that was to make it possible.
+// The installation is tried also when that command has failed: an update does if one source does
+// not answer, and the lists of the others are there.
+func after(command string, failed, err error) error {
 	if err == nil || failed == nil {
 		return err
 	}
-	return errors.New(said(err) + "; before, apt-get update failed: " + said(failed))
+	return errors.New(said(err) + "; before, " + command + " failed: " + said(failed))
 }
 
 // companions are packages that another one only recommends and that it is of no use without:
@@ -126,6 +128,12 @@ func interruptedDpkg(err error) bool {
 	return err != nil && strings.Contains(said(err), "dpkg was interrupted")
 }
 
+// brokenPackages reports whether packages that are on the machine lack others, as they do when
+// dpkg is killed between the two. Then apt-get installs nothing that is named to it.
+func brokenPackages(err error) bool {
+	return err != nil && strings.Contains(said(err), "--fix-broken install")
+}
+
 // staleLists reports whether the lists may be too old: they do not know the package or one
 // that it needs, or name a version that the mirror no longer has.
 func staleLists(err error) bool {
@@ -135,7 +143,7 @@ func staleLists(err error) bool {
 	text := said(err)
 	return slices.ContainsFunc([]string{
 		"Unable to locate package", "has no installation candidate", "404  Not Found", "Unable to fetch some archives",
-		"unmet dependencies", "Couldn't find any package",
+		"unmet dependencies", "Couldn't find any package", "but I can't find an archive for it",
 	}, func(s string) bool { return strings.Contains(text, s) })
 }
 

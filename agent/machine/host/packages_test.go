@@ -132,6 +132,7 @@ func TestAptMessages(t *testing.T) {
 		"E: Package 'nfs-kernel-server' has no installation candidate": true,
 		"E: Failed to fetch http://mirror.example/x.deb  404  Not Found [IP: 192.0.2.1 80] | E: Unable to fetch some archives, maybe run apt-get update": true,
 		"E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 12 (apt)":                                                              false,
+		"E: The package dmsetup needs to be reinstalled, but I can't find an archive for it.":                                                            true,
 		"E: You don't have enough free space": false,
 	} {
 		if got := staleLists(fails(text)); got != want {
