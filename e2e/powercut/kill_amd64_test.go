@@ -74,7 +74,8 @@ func (v *victim) format(ctx context.Context, at step, kill func(pid int)) (path 
 	return path, killed, err
 }
 
-// unfinished is how the name of a file ends that is to replace another one; its digits are chosen anew each time.
+// unfinished is how the name of a file ends that is to replace another one. Its digits are chosen
+// anew each time.
 var unfinished = regexp.MustCompile(`\.[0-9]+\.new$`)
 
 // sameNames gives each thing a name that it has in every round, whatever the names of its volume

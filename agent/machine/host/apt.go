@@ -52,18 +52,18 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	err = a.install(ctx, names, proxy)
 	if interruptedDpkg(err) {
 		failed := a.do(ctx, dpkgRepairCommand(), proxy)
-		err = after("dpkg --configure -a", failed, a.install(ctx, names, proxy))
+		err = a.installAfter(ctx, "dpkg --configure -a", failed, names, proxy)
 	}
 	if staleLists(err) && time.Since(a.updated) > updateEvery {
 		failed := a.do(ctx, aptUpdateCommand(), proxy)
 		if failed == nil {
 			a.updated = time.Now()
 		}
-		err = after("apt-get update", failed, a.install(ctx, names, proxy))
+		err = a.installAfter(ctx, "apt-get update", failed, names, proxy)
 	}
 	if brokenPackages(err) {
 		failed := a.do(ctx, aptRepairCommand(), proxy)
-		err = after("apt-get install --fix-broken", failed, a.install(ctx, names, proxy))
+		err = a.installAfter(ctx, "apt-get install --fix-broken", failed, names, proxy)
 	}
 	switch {
 	case err == nil:
@@ -75,10 +75,11 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	}
 }
 
-// after is the error of an installation, with that of the command that was to make it possible.
-// The installation is tried also when that command has failed: an update does if one source does
-// not answer, and the lists of the others are there.
-func after(command string, failed, err error) error {
+// installAfter installs after a command that was to make it possible, also if that has failed: an
+// update fails if one source does not answer, and the lists of the others are there. If the
+// installation fails too, the message of the command stands beside its own.
+func (a *apt) installAfter(ctx context.Context, command string, failed error, names []string, proxy Proxy) error {
+	err := a.install(ctx, names, proxy)
 	if err == nil || failed == nil {
 		return err
 	}

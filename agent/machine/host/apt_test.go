@@ -44,11 +44,12 @@ func privateApt(t *testing.T, sources ...string) (a *apt, root string) {
 	write(t, filepath.Join(dir, "apt.conf"), fmt.Sprintf(`
 Dir::Etc "%[1]s/etc"; Dir::State::lists "%[1]s/lists"; Dir::State::status "%[1]s/root/var/lib/dpkg/status";
 Dir::State "%[1]s"; Dir::Cache "%[1]s/cache"; Dir::Log "%[1]s/log";
-DPkg::Pre-Invoke ""; DPkg::Post-Invoke ""; DPkg::Pre-Install-Pkgs ""; APT::Update::Post-Invoke ""; APT::Update::Post-Invoke-Success "";
 DPkg::Options { "--log=%[1]s/log/dpkg.log"; };
+DPkg::Pre-Invoke ""; DPkg::Post-Invoke ""; DPkg::Pre-Install-Pkgs ""; APT::Update::Post-Invoke ""; APT::Update::Post-Invoke-Success "";
 APT::Sandbox::User "root"; Acquire::Languages "none"; Acquire::http::Proxy "DIRECT";
 `, dir))
 	before := aptEnvironment
+	// Packages' scripts are run by this machine's shell: the root has none.
 	aptEnvironment = append([]string{"APT_CONFIG=" + filepath.Join(dir, "apt.conf"),
 		"DPKG_ROOT=" + root, "DPKG_ADMINDIR=" + filepath.Join(root, "var/lib/dpkg"), "DPKG_FORCE=script-chrootless"}, before...)
 	t.Cleanup(func() { aptEnvironment = before })

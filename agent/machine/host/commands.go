@@ -248,22 +248,20 @@ func dpkgQueryCommand(packages ...string) Command {
 }
 
 func aptInstallCommand(packages ...string) Command {
-	return aptInstall(append([]string{"--"}, packages...)...)
+	return Command{
+		Argv: append([]string{"apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove",
+			"-o", "DPkg::Lock::Timeout=30", "-o", "DPkg::Options::=--force-confdef", "-o", "DPkg::Options::=--force-confold",
+			"-o", "Acquire::Retries=2", "--"}, packages...),
+		Env: aptEnvironment, Limit: packageLimit,
+	}
 }
 
 // aptRepairCommand installs what packages on the machine lack, and again what is half installed.
 // It removes none.
 func aptRepairCommand() Command {
-	return aptInstall("--fix-broken")
-}
-
-func aptInstall(arguments ...string) Command {
-	return Command{
-		Argv: append([]string{"apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove",
-			"-o", "DPkg::Lock::Timeout=30", "-o", "DPkg::Options::=--force-confdef", "-o", "DPkg::Options::=--force-confold",
-			"-o", "Acquire::Retries=2"}, arguments...),
-		Env: aptEnvironment, Limit: packageLimit,
-	}
+	c := aptInstallCommand()
+	c.Argv = slices.Insert(c.Argv, 2, "--fix-broken")
+	return c
 }
 
 func aptRelatedCommand(name string) Command {
