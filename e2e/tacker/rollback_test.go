@@ -1,12 +1,14 @@
 package tacker
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -223,8 +225,8 @@ func TestAFailedChangeOfConnectivity(t *testing.T) {
 			w.t = t
 			defer func() { w.t = w.whole }()
 			refused()
-			next()
-			v.withdrawn(false)
+			next() // its END does not wait for what its START has given back
+			loopback.Until(t, "the PersistentVolumes are registered again", func() bool { return v.registration(false) == nil })
 			if name == "scale-out" { // after one, only a heal lets the connectivity change
 				v.heal(v.workers[0])
 			}
@@ -235,8 +237,16 @@ func TestAFailedChangeOfConnectivity(t *testing.T) {
 // withdrawn asserts whether the master has withdrawn the PersistentVolumes.
 func (v *vnf) withdrawn(want bool) {
 	v.t.Helper()
-	c := v.Node(v.masters[0].id).Status.Condition(api.ConditionPersistentVolumesRegistered)
-	if c == nil || c.Status != api.ConditionTrue || (c.Reason == api.ReasonAbsent) != want {
-		v.t.Errorf("the master says %+v of the PersistentVolumes; withdrawn: %v", c, want)
+	if err := v.registration(want); err != nil {
+		v.t.Error(err)
 	}
+}
+
+// registration is an error unless the master has withdrawn the PersistentVolumes, or else registered them.
+func (v *vnf) registration(withdrawn bool) error {
+	c := v.Node(v.masters[0].id).Status.Condition(api.ConditionPersistentVolumesRegistered)
+	if c == nil || c.Status != api.ConditionTrue || (c.Reason == api.ReasonAbsent) != withdrawn {
+		return fmt.Errorf("the master says %+v of the PersistentVolumes; withdrawn: %v", c, withdrawn)
+	}
+	return nil
 }
