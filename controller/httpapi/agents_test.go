@@ -45,7 +45,9 @@ func TestAPollSaysWhatTheAgentUnderstands(t *testing.T) {
 	if first.Storage == nil || !w.agent().Equal(wire.FirstAgent()) {
 		t.Errorf("an agent that says nothing is %+v and given %+v; want the first release's sections", w.agent(), first)
 	}
-	held := w.hold(node, "/v1/node/config", "If-None-Match: "+a.header.Get("ETag"), "Nodehitch-Agent: "+wire.ThisAgent("v0.2").Header())
+	next := wire.FirstAgent()
+	next.Version = "v0.2"
+	held := w.hold(node, "/v1/node/config", "If-None-Match: "+a.header.Get("ETag"), "Nodehitch-Agent: "+next.Header())
 	eventually(t, "the agent of the held poll is noted", func() bool {
 		said := w.Lifecycle.Nodes.Presence.Said(serverID)
 		return said != nil && said.Version == "v0.2"

@@ -95,7 +95,7 @@ func (w *world) join() (secrets map[string]string) {
 	w.ok(w.as(w.operator, "GET", "/v1/vnf_instances/"+secondID+"/join_token", ""), http.StatusOK, &token)
 	node := w.redeem(token, masterID)
 	poll := func() (config wire.NodeConfig) {
-		w.ok(w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+wire.ThisAgent("v1").Header()), http.StatusOK, &config)
+		w.ok(w.call(node, "GET", "/v1/node/config", "", thisAgent), http.StatusOK, &config)
 		return config
 	}
 	config := poll()

@@ -22,9 +22,9 @@ func TestWhatAnAgentIsIsWrittenWhenItChanges(t *testing.T) {
 		{"another set", lifecycletest.AgentWithout("v2", api.SectionPersistentVolumes), true},
 		{"the next of that", lifecycletest.AgentWithout("v2", api.SectionPersistentVolumes), false},
 		{"another version that understands as little", lifecycletest.AgentWithout("v3", api.SectionPersistentVolumes), true},
-		{"a set of before the header", api.FirstAgent(), true},
-		{"the next of that", api.FirstAgent(), false},
-		{"a set of after the first release", api.ThisAgent("v4"), true},
+		{"a smaller set", lifecycletest.AgentWithout("v3", api.SectionPersistentVolumes, api.SectionKubernetes), true},
+		{"the next of that", lifecycletest.AgentWithout("v3", api.SectionPersistentVolumes, api.SectionKubernetes), false},
+		{"all sections", api.ThisAgent("v4"), true},
 	} {
 		before := w.Document(lifecycletest.WorkerServer)
 		changed, stop := w.Hub.Watch(notify.Nodes)
