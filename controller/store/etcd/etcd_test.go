@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,15 +106,53 @@ func TestLimits(t *testing.T) {
 func TestALargeCommitTakesLonger(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Open(t, 1, "--max-request-bytes=33554432")
-	term := campaign(t, connect(t, cluster.Endpoints(), func(o *etcd.Options) { o.TTL = time.Minute }))
+	url, answers := late(t, cluster.Members[0].URL)
+	term := campaign(t, connect(t, []string{url}, func(o *etcd.Options) { o.TTL = time.Minute }))
 	_, err := term.Load(t.Context(), nil)
 	must(t, err)
 	_, bytes := term.Limits()
-	member := cluster.Members[0]
-	member.Freeze()
-	time.AfterFunc(3*time.Second, member.Thaw) // longer than another call may take
+	answers.Lock()
+	time.AfterFunc(3*time.Second, answers.Unlock) // longer than another call may take
 	must(t, term.Commit([]byte("head"), changing(term, 1, bytes)))
 	must(t, term.Check())
+}
+
+// late is the URL of an etcd that takes what it is sent, but does not answer while answers is
+// locked. One that is frozen would take less than a large commit has, and TCP would end the
+// connection.
+func late(t *testing.T, url string) (_ string, answers *sync.Mutex) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	answers = new(sync.Mutex)
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			go func() { defer server.Close(); _, _ = io.Copy(server, client) }()
+			go func() {
+				defer client.Close()
+				for answer := make([]byte, 64<<10); ; {
+					n, err := server.Read(answer)
+					answers.Lock()
+					_, failed := client.Write(answer[:n])
+					answers.Unlock()
+					if err != nil || failed != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return "http://" + listener.Addr().String(), answers
 }
 
 // etcd may be nearly full, and others use it too.
