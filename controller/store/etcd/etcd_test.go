@@ -138,21 +138,22 @@ func late(t *testing.T, url string) (_ string, answers *sync.Mutex) {
 				continue
 			}
 			go func() { defer server.Close(); _, _ = io.Copy(server, client) }()
-			go func() {
-				defer client.Close()
-				for answer := make([]byte, 64<<10); ; {
-					n, err := server.Read(answer)
-					answers.Lock()
-					_, failed := client.Write(answer[:n])
-					answers.Unlock()
-					if err != nil || failed != nil {
-						return
-					}
-				}
-			}()
+			go func() { defer client.Close(); _, _ = io.Copy(held{client, answers}, server) }()
 		}
 	}()
 	return "http://" + listener.Addr().String(), answers
+}
+
+// held is a connection to which nothing is written while answers is locked.
+type held struct {
+	net.Conn
+	answers *sync.Mutex
+}
+
+func (h held) Write(p []byte) (int, error) {
+	h.answers.Lock()
+	defer h.answers.Unlock()
+	return h.Conn.Write(p)
 }
 
 // etcd may be nearly full, and others use it too.
